@@ -49,6 +49,8 @@ class LoneChannels(Channels):
     is_shared   do cores have lines of them?
     """
 
+    loop = 0
+
     def __init__(
         self,
         k: Kernel,

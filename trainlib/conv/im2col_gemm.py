@@ -14,9 +14,8 @@ from firmware.builder import Kernel
 from firmware.runtime import Team
 from trainlib.codegen.batch_loop import images_of
 from trainlib.conv.conv2d import Conv2d, Layout, Strides, channel_sums_f32
-from trainlib.conv.im2col import im2col_f32
+from trainlib.conv.im2col import copy_patches_f32, im2col_f32
 from trainlib.conv.im2col_layout import Unfolding
-from trainlib.conv.patch_copy import copy_patches_f32
 from trainlib.gemm.matmul import matmul_f32
 from trainlib.primitive.tensor import Address
 

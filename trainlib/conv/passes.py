@@ -49,6 +49,7 @@ from trainlib.conv.line_parts import (
     taps_of,
 )
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
+from trainlib.conv.weight_gradient_per_core import lone_gradient
 from trainlib.conv.weight_gradient_schedule import fewest as fewest_of_gradient
 from trainlib.gemm.linear_arguments import WIDE
 from trainlib.primitive.element import F32, Element
@@ -154,6 +155,8 @@ class Step:
         how: Any = {"forms": forms, "grows": grows}
         is_image = self.result != "w" and not a.by_columns
         how |= {"alone": lambda: self._alone(a)} if is_image else {}
+        if self.result == "w":
+            how |= {"alone": lambda: self._alone_of_weights(a)}
         how |= {"rest_first": a.shape.groups == 1 and not self.element.is_half}
         how |= {"tells_last": True} if halves.opens(self.result, a, self.element) else {}
         if self._is_product(a):
@@ -206,21 +209,13 @@ class Step:
         return self.result == "x" and is_deep and s.ys.stride > 1 and not self.element.is_half
 
     def _alone(self, a: Wanted) -> Alone | None:
-        """Channels that a core computes by itself, each with a kernel of its own."""
         s, is_free = a.shape, all(a.point[name] is None for name in ("split", "is_turned"))
-        is_deep = s.groups == s.inputs == s.outputs > 1 and s.batch == 1 and s.layout == "chw"
         element, is_paired = self.element, halves.is_paired(self.result, a, self.element)
-        if not (is_deep and is_free) or a.accumulate or element.is_half and not is_paired:
+        if not is_free or element.is_half and not is_paired:
             return None
-        x, w, y = (
-            Strides(0, 0, line, element.size)
-            for line in (
-                element.size * s.xs.inputs,
-                element.size * s.xs.taps,
-                element.size * s.xs.outputs,
-            )
-        )
-        one = Conv2d(1, 1, s.ys, s.xs, x, w, y, element=element, is_paired=is_paired)
+        one = self._channel(a, is_paired)
+        if one is None:
+            return None
         bias = 0 if self.biased and a.bias else None
         of = one.forward if self.result == "y" else one.input_gradient
         names = {role: self.names[role] for role in "xwy"}
@@ -230,6 +225,26 @@ class Step:
             names["bias"] = self.bias
         how = s.groups, names, a.point, a.likely_cores
         return lone_channels("conv2d", of(0, 0, 0, bias), *how)
+
+    def _alone_of_weights(self, a: Wanted) -> Alone | None:
+        """Lines of channels that a core computes by itself, of the gradients of their kernels."""
+        is_free = all(value is None for value in a.point.values())
+        one = self._channel(a)
+        if one is None or not is_free or a.bias or self.element.is_half:
+            return None
+        names = {"dy": self.names["y"], "x": self.names["x"], "dw": self.names["w"]}
+        return lone_gradient(one.weight_gradient(0, 0, 0, False), a.shape.groups, names)
+
+    def _channel(self, a: Wanted, is_paired: bool = False) -> Conv2d | None:
+        """A channel with a kernel of its own, whose lines lie together; None: there is none."""
+        s, size = a.shape, self.element.size
+        is_deep = s.groups == s.inputs == s.outputs > 1 and s.batch == 1 and s.layout == "chw"
+        if not is_deep or a.accumulate:
+            return None
+        x, w, y = (
+            Strides(0, 0, size * length, size) for length in (s.xs.inputs, s.xs.taps, s.xs.outputs)
+        )
+        return Conv2d(1, 1, s.ys, s.xs, x, w, y, element=self.element, is_paired=is_paired)
 
     def _is_product(self, a: Wanted) -> bool:
         """Is it a product of matrices? See Conv2d.as_pointwise and conv2d_wg_f32."""

@@ -474,30 +474,9 @@ class Code:
         *,
         is_loop: bool = False,
     ) -> None:
-        """Some runs of a line, after which pointers are those of the first of them in the next.
-
-        is_loop    are they the body of a hardware loop?
-        """
-        k = self.k
-        for index in runs:
-            run, body, further = nest.runs[index], nest.bodies[index], nest.further(index, runs)
-            emit = partial(body.emit, k, sums, self.pool, self.pointers, constants)
-            if run.times > 1 and body.macs:
-                body.enter(k, self.pool, self.pointers)
-                k.li(self.scratch[0], run.times)
-                with k.hwloop(self.scratch[0]):
-                    emit()
-            else:  # its last loads step pointers on as far as they can
-                own = (run.times * body.strides[pointer.stream] for pointer in body.pointers)
-                whole = list(map(add, own, further))
-                emit([stride if stride in STEPS else 0 for stride in whole])
-                further = [0 if stride in STEPS else stride for stride in whole]
-            stepped = [pair for pair in zip(self.pointers, further, strict=False) if pair[1]]
-            for register, step in stepped:
-                k.add_constant(register, register, step, self.scratch[0])
-            if is_loop and run.times > 1 and index == runs[-1]:
-                for _ in range(AFTER - len(stepped)):
-                    k.nop()
+        """Some runs of a line, see emit_runs."""
+        registers = sums, self.pool, self.pointers, constants, self.scratch[0]
+        emit_runs(self.k, nest, runs, *registers, is_loop=is_loop)
 
     def _load_sums(self, nest: Nest) -> None:
         k, size = self.k, self._item
@@ -597,6 +576,44 @@ class TaskCode(Code):
         self._blocks_of(height, depth)
         k.j(again)
         k.place(done)
+
+
+def emit_runs(
+    k: Kernel,
+    nest: Nest,
+    runs: range,
+    sums: Sequence[Register],
+    pool: Sequence[Register],
+    pointers: Sequence[Register],
+    constants: Mapping[int, Register],
+    scratch: Register,
+    *,
+    is_loop: bool = False,
+) -> None:
+    """Emit some runs of a line, after which pointers are those of the first of them in the next.
+
+    scratch    may be one of the pool that holds nothing between rounds
+    is_loop    are they the body of a hardware loop?
+    """
+    for index in runs:
+        run, body, further = nest.runs[index], nest.bodies[index], nest.further(index, runs)
+        emit = partial(body.emit, k, sums, pool, pointers, constants)
+        if run.times > 1 and body.macs:
+            body.enter(k, pool, pointers)
+            k.li(scratch, run.times)
+            with k.hwloop(scratch):
+                emit()
+        else:  # its last loads step pointers on as far as they can
+            own = (run.times * body.strides[pointer.stream] for pointer in body.pointers)
+            whole = list(map(add, own, further))
+            emit([stride if stride in STEPS else 0 for stride in whole])
+            further = [0 if stride in STEPS else stride for stride in whole]
+        stepped = [pair for pair in zip(pointers, further, strict=False) if pair[1]]
+        for register, step in stepped:
+            k.add_constant(register, register, step, scratch)
+        if is_loop and run.times > 1 and index == runs[-1]:
+            for _ in range(AFTER - len(stepped)):
+                k.nop()
 
 
 def _let_return_have_ra(homes: dict[str, Kept]) -> None:

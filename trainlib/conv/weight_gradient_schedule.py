@@ -195,15 +195,24 @@ class Point:
 class Nest:
     """The inner loops of a block of sums: bodies of the runs along x, in every line.
 
-    shape    rows, channels of the block
-    taps     along x
+    shape         rows, channels of the block
+    taps          along x
+    is_trimmed    are bodies at the borders as short as can be?
     """
 
     def __init__(
-        self, g: WeightGradient, rows: int, channels: int, taps: range, cols: int, pool: int
+        self,
+        g: WeightGradient,
+        rows: int,
+        channels: int,
+        taps: range,
+        cols: int,
+        pool: int,
+        *,
+        is_trimmed: bool = True,
     ) -> None:
         self.g, self.rows, self.channels, self.taps, self.pool = g, rows, channels, taps, pool
-        self.runs = g.xs.runs(cols, is_trimmed=True, lanes=g.lanes)
+        self.runs = g.xs.runs(cols, is_trimmed=is_trimmed, lanes=g.lanes)
         macs = [self._macs(run) for run in self.runs]
         reaches = reaches_of([mac for some in macs for mac in some], ("g", "x"))
         bases = [run.first.base for run in self.runs]

@@ -184,7 +184,8 @@ def _summing(own: Tiling, tensors: Tensors, results: tuple[str, ...], point: Any
                 count = tile.part(name).elements
                 map_f32(k, team, _addition(point, at), read, written[name], count)
 
-    return replace(own, boxes=boxes, emit=emit, scratch=scratch, tells_last=True)
+    how: Any = {"boxes": boxes, "emit": emit, "scratch": scratch, "alone": lambda: None}
+    return replace(own, **how, tells_last=True)
 
 
 @contextmanager

@@ -62,7 +62,12 @@ class Begin(NamedTuple):
 
 
 class CutCode(Code, Protocol):
-    """Code of items that may be computed from any line on, and up to any line."""
+    """Code of items that may be computed from any line on, and up to any line.
+
+    loop    the number of the hardware loop over lines
+    """
+
+    loop: int
 
     def walk(self, kind: int, count: Register, start: Label, begin: Begin | None = None) -> None:
         """Likewise; None: with the first line."""
@@ -81,6 +86,7 @@ class Cuts:
     front    lines of an item that begin with its first one alone
     back     lines at its end that what follows the last round writes, where none are left
     begun    cycles to begin a block with another line than the first one, nearly
+    above    lines of an item that code computes before its first round
     """
 
     span: Callable[[int, int], tuple[int, int]]
@@ -89,6 +95,7 @@ class Cuts:
     front: int = 0
     back: int = 0
     begun: float = 0
+    above: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,9 @@ class Alone:
     begun              lines that a block begins with, before its rounds
     cuts               where cores may share an item's rounds, of a line each
     others             other ways to compute the same, one of which may be faster then
+    summed             the tensor, of an equal part for each item, of which code stores what the
+                       item's lines, or some of them, add up to, at a place that it is given as of
+                       what is loaded; the result comes as the source does then
     """
 
     items: int
@@ -122,3 +132,4 @@ class Alone:
     begun: int = 0
     cuts: Cuts | None = None
     others: tuple["Alone", ...] = ()
+    summed: str | None = None

@@ -4,7 +4,12 @@ When it copies what: see trainlib.tiling.line_schedule. A core's table lies in L
 command, with addresses, and where the base is if that of L2 is relative to an operand; how many
 rounds follow, where they begin, and where to go after them; for the first part of an item the
 places of what stays; for that of a block where its code is, the places of its input and output, and
-where it begins. A stop that copies nothing has a zero for its command, and does not wait.
+where it begins. A stop that copies nothing has a zero for its command, and does not wait; where it
+must, one before it does nothing else.
+
+What is summed up lies in L1 for all items, each where the core that begins it adds up its lines;
+what other cores have of it lies after these, core by core. When all are done, a core adds the
+others' to its last item, and copies its own to L2.
 """
 
 from collections.abc import Mapping
@@ -40,6 +45,8 @@ class LineWalk:
         self.k, self.team, self.share, self.l2, self.is_cold = k, team, share, l2, is_cold
         self.bases = bases_of(l2.values())
         self.l1 = k.buffer(k.l1, "items_in_L1", share.cores * share.block)
+        self.summed = share.alone.summed
+        self.sums = k.buffer(k.l1, "sums_in_L1", share.sums) if self.summed else 0
         self.asleep, self.fresh, self.copy = (k.label() for _ in range(3))
         self.stop, self.finish = k.label("stop"), k.label("finish")
         kinds = 1 + max(block.kind for block in share.alone.blocks)
@@ -62,6 +69,8 @@ class LineWalk:
             k.j(self.copy)
             self._blocks(code)
             k.place(self.finish)
+            if self.summed:
+                self._sum_up()
             self._wait()
             k.sw(self.bit, CONTROL + STATUS, self.base)  # free it
         self.team.barrier()
@@ -137,7 +146,7 @@ class LineWalk:
         if k.code.size % WORD:
             k.nop()  # jumps into the middle of a word cost a cycle
         k.place(self.fresh)
-        self._load_places(self.share.others)
+        self._load_places(self._staying)
         code.load()
         k.jr(enter())
         for kind, more in enumerate(self.more):
@@ -151,7 +160,7 @@ class LineWalk:
             else:
                 self._stop()
             k.place(more)
-            k.lp_count(0, self.count)
+            k.lp_count(code.loop, self.count)
             k.j(self.start[kind])
             k.place(self.again[kind])
             self._load_places([self.share.alone.source, self.share.alone.result])
@@ -163,6 +172,50 @@ class LineWalk:
         """Take from the table where operands are."""
         for name in names:
             self.k.load_post(self.places[name], WORD, self.entry)
+
+    @property
+    def _staying(self) -> list[str]:
+        """What an item has a place for, beside its input and output."""
+        return [*self.share.others, *([self.summed] if self.summed else [])]
+
+    def _sum_up(self) -> None:
+        """Add to the last item that the core has begun what others have of it; start the copy of
+        all that it has begun.
+        """
+        k, words = self.k, self.share.size(str(self.summed)) // WORD
+        skipped, none = k.label(), k.label()
+        with k.scope():
+            k.free(*self.scratch, *self.places.values())
+            self.team.barrier()
+            place, part, count, each, at = k.x(5)
+            total, value = k.f(2)
+            if any(map(self.share.parts, range(self.share.cores))):
+                for register in (count, place, part):
+                    k.load_post(register, WORD, self.entry)
+                k.beqz(count, skipped)
+                k.li(each, words)
+                with k.hwloop(each):
+                    k.fload(total, 0, place)
+                    k.mv(at, part)
+                    k.addi(part, part, WORD)
+                    with k.hwloop(count):
+                        k.fload_post(value, WORD * words, at)
+                        k.nop()  # the load's delay
+                        k.fadd_s(total, total, value)
+                    k.fstore_post(total, WORD, place)
+                    k.nop()  # loops do not end together
+                k.place(skipped)
+            command, l1, l2 = place, part, count
+            k.load_post(command, WORD, self.entry)
+            k.beqz(command, none)
+            for register in (l1, l2, *([] if self.bases is None else [each])):
+                k.load_post(register, WORD, self.entry)
+            if self.bases is not None:
+                k.lw(each, 0, each)
+                k.add(l2, l2, each)
+            for register in (command, l1, l2):
+                k.sw(register, CONTROL + COMMAND, self.base)
+            k.place(none)
 
     # Tables
 
@@ -198,7 +251,10 @@ class LineWalk:
             whole = Copied(name, items.start, 0, len(items) * share.size(name))
             place = share.place(name, core, items.start)
             words += [*self._copy(core, whole, place), 0, self.copy, 0]
-        return [*words, *self._source(core, 0), 0, self.stop, 0]
+        words += self._source(core, 0)
+        if self.summed:
+            words += [0, self.copy, 0, *self._result(core, 0)]
+        return [*words, 0, self.stop, 0]
 
     def _stops(self, core: int) -> list[list[int | Label]]:
         """Its stops, and the end."""
@@ -206,14 +262,42 @@ class LineWalk:
         for stop in share.stops(core):
             words.append(self._words(core, stop, item))
             item = share.segments[core][stop.number].item if stop.part else item
+        if self.summed:
+            return [*words, [0, 0, self.finish, 0, *self._summing(core)]]
         last = self._result(core, len(share.segments[core]) - 1)
         return [*words, [*last, 0, self.finish, 0]]
+
+    def _summing(self, core: int) -> list[Any]:
+        """What a core adds to the last item that it has begun, and its items' copy."""
+        share, begun, words = self.share, self.share.begun(core), list[Any]()
+        size = share.size(str(self.summed))
+        if any(map(share.parts, range(share.cores))):
+            last = self.sums + (begun[-1] if begun else 0) * size
+            words += [share.parts(core), last, self._part(core + 1)]
+        if not begun:
+            return [*words, 0]
+        start = begun[0] * size
+        far = self.l2[str(self.summed)] + start
+        return [*words, *self._command(False, self.sums + start, far, len(begun) * size)]
+
+    def _part(self, core: int) -> int:
+        """Where the sums of an item are that a core has not begun."""
+        share = self.share
+        return self.sums + (share.alone.items + core) * share.size(str(self.summed))
+
+    def _place(self, name: str, core: int, item: int) -> int:
+        """Where in L1 what stays of an item is."""
+        if name != self.summed:
+            return self._start(core) + self.share.place(name, core, item)
+        if item in self.share.begun(core):
+            return self.sums + item * self.share.size(name)
+        return self._part(core)
 
     def _words(self, core: int, stop: LineStop, item: int | None) -> list[int | Label]:
         """A stop; the one before has computed that item."""
         share, part = self.share, stop.part
-        if stop.copied is None:
-            words = [0]
+        if stop.copied is None:  # of what is summed up, the last segment waits
+            words = [0, 0, self.asleep, 0] if self.summed and stop.number else [0]
         elif stop.copied.name == share.alone.source:
             words = self._source(core, stop.of)
         else:
@@ -221,8 +305,11 @@ class LineWalk:
         if part is None:
             return [*words, 0, self.copy, 0]
         segment, block = share.segments[core][stop.number], share.alone.blocks[part.block]
-        ends = self.ended if segment.end == share.alone.rounds else self.cut
-        then = ends[block.kind] if part.ends else self.stop
+        is_whole = segment.end == share.alone.rounds
+        goes_on = self.summed and not is_whole and stop.number < len(share.segments[core]) - 1
+        ends = self.ended if is_whole else self.cut
+        then = self.copy if self.summed and not part.ends and stop.copied else self.stop
+        then = ends[block.kind] if part.ends and not goes_on else then
         if not part.begins:
             return [*words, part.rounds, self.more[block.kind], then]
         base = self._start(core)
@@ -235,7 +322,7 @@ class LineWalk:
         ]
         if segment.item == item:
             return [*words, part.rounds, self.again[block.kind], then, *places]
-        whole = [base + share.place(name, core, segment.item) for name in share.others]
+        whole = [self._place(name, core, segment.item) for name in self._staying]
         again = self.again[block.kind]
         return [*words, part.rounds, self.fresh, then, *whole, again, *places]
 
@@ -254,7 +341,7 @@ class LineWalk:
         """A command between a place in what a core has and L2."""
         share = self.share
         far = self.l2[copied.name] + (copied.item * share.size(copied.name) + copied.first)
-        to_l1 = copied.name != share.alone.result
+        to_l1 = bool(self.summed) or copied.name != share.alone.result
         return self._command(to_l1, self._start(core) + place, far, copied.size)
 
     def _command(self, to_l1: bool, l1: int, far: Far, size: int) -> list[Any]:

@@ -5,13 +5,18 @@ core computes its own in segments: lines of an item that are next to each other,
 segment and in the last one, whose copies nothing hides, most between. While one is computed, the
 next one's input is copied, then the last one's output; L1 has room for two of each.
 
+Where lines of two tensors are read, and added up, the next one's lines of both are copied. Each
+core has a sum for every item that it has lines of; in the end those of an item are added up by the
+core that has begun it.
+
 A table says it, each core's in L1: stops as in trainlib.tiling.per_core_loop, but with addresses.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
+from math import inf
 
 from firmware.builder import Kernel
 from firmware.drivers import LONGEST
@@ -25,14 +30,19 @@ from trainlib.tiling.tile_size import MOST_ISSUERS, timed_cycles
 SLOTS = 2  # segments of a streamed tensor that a core has in L1
 LEAST = 6  # lines of an item, and of a core
 STOP_WORDS = 12  # of a stop in the table, at most
+LEAST_SUMMED = 12  # of a core, if they are summed up
 MOST_TABLE = 1024  # bytes of a core
 UNITS = 2, 3, 5, 8, 12  # lines of the first segment that are tried
 GROWTHS = 1.5, 2.5
+SUMMED_UNITS, SUMMED_GROWTHS = (2, 3, 4, 5, 8, 12), (1.0, 1.5, 2.5)  # if they are summed up
 AROUND = 20  # cycles that a copy takes besides those for its bytes, about
 NEW = 80  # cycles of a segment's block besides lines: a stop, and code that is fetched again
 SEGMENT = 60  # cycles of a segment besides
 KIND = 350  # cycles of code for blocks that is new
+WORTH = 0.95  # of the cycles of tiles, whose estimate is not timed: at most, if they are summed up
+MOST_ITEMS = 3  # of a core, equal in number, of which lines are summed up in fewer cycles
 MEETING = 1.1  # how much longer lines take since cores and the DMA meet in banks
+SUMMED = 250  # cycles after the last line of what is summed up
 SHOWN = 0.3  # of the first copy and the last one, which others' and code that is fetched hide
 
 
@@ -92,7 +102,8 @@ class LineShare:
     @property
     def others(self) -> list[str]:
         """Tensors that are not streamed."""
-        return [n for n in self.tensors if n not in (self.alone.source, self.alone.result)]
+        known = self.alone.source, self.alone.result, self.alone.summed
+        return [n for n in self.tensors if n not in known]
 
     def size(self, name: str) -> int:
         """Bytes of an item."""
@@ -113,13 +124,13 @@ class LineShare:
         after = end % rounds
         if after < self.cuts.front:
             return end - after
-        return end if after <= rounds - self.cuts.back else end - after + rounds
+        return end if after < rounds - self.cuts.back else end - after + rounds
 
     @property
     def exists(self) -> bool:
-        """Is every segment one that code can begin and end with?"""
+        """Has every core segments, ones that code can begin and end with?"""
         cuts, rounds = self.cuts, self.alone.rounds
-        return all(
+        return all(self.segments) and all(
             (s.first == 0 or s.first >= cuts.front)
             and (s.end == rounds or s.end <= rounds - cuts.back)
             and self.rounds(s) > 0
@@ -129,31 +140,48 @@ class LineShare:
 
     def rounds(self, segment: Segment) -> int:
         """Rounds of a block of a segment."""
-        return segment.lines - (self.cuts.back if segment.end == self.alone.rounds else 0)
+        above = self.cuts.above if segment.first == 0 else 0
+        return segment.lines - above - (self.cuts.back if segment.end == self.alone.rounds else 0)
 
     def _segments(self, start: int, end: int) -> Iterator[Segment]:
         """Lines of all items, from one to another, in segments."""
-        rounds = self.alone.rounds
+        rounds, most = self.alone.rounds, float(self.unit)
         cuts = [start, *range((start // rounds + 1) * rounds, end, rounds), end]
-        for at, (first, stop) in enumerate(pairwise(cuts)):
+        for first, stop in pairwise(cuts):
             item, before = first // rounds, first % rounds
-            ends = self.tapers and stop == end
-            for length in self._lengths(stop - first, at == 0, ends):
-                yield Segment(item, before, before + length)
-                before += length
+            last = before + stop - first
+            lengths = self._lengths(stop - first, most, self.tapers and stop == end)
+            for cut in list(accumulate(lengths, initial=before))[1:]:
+                if (after := self._near(cut, last)) > before:
+                    most = max(most, self.growth * (after - before))
+                    yield Segment(item, before, after)
+                    before = after
+            if not self.alone.summed:
+                most = inf  # what is written between leaves copies time
 
-    def _lengths(self, lines: int, begins: bool, ends: bool) -> list[int]:
-        """Of the segments of lines of an item, which may be the core's first one or its last one:
-        these are short, no other is longer by more than the growth.
+    def _near(self, end: int, last: int) -> int:
+        """The end of a segment, none of an item's first or last lines; or the last one there is."""
+        if end >= last:
+            return last
+        low, high = self.cuts.front, self.alone.rounds - self.cuts.back - 1
+        return min(max(end, low), high if last == self.alone.rounds else last - 1)
+
+    def _lengths(self, lines: int, length: float, ends: bool) -> list[int]:
+        """Of the segments of lines of an item.
+
+        length    of the first one at most, while they grow
+        ends      are they the core's last one? Then the last segment is short
         """
-        front, back = list[int](), list[int]()
-        length, left = float(self.unit), lines
-        while (begins or ends) and left >= (1 + begins + ends) * length and length <= self.most:
-            for is_there, some in ((begins, front), (ends, back)):
-                if is_there:
-                    some.append(int(length))
-                    left -= int(length)
-            length *= self.growth
+        front, back, left = list[int](), list[int](), lines
+        last = self.unit if ends else 0.0
+        while True:
+            ahead, behind = (int(each) if each <= self.most else 0 for each in (length, last))
+            if not ahead + behind or left < ahead + behind + max(ahead, behind):
+                break
+            front += [ahead] * bool(ahead)
+            back += [behind] * bool(behind)
+            left -= ahead + behind
+            length, last = length * self.growth, last * self.growth
         times = -(-left // self.most)
         middle = [left // times + (i < left % times) for i in range(times)]
         return [*front, *middle, *reversed(back)]
@@ -182,7 +210,7 @@ class LineShare:
         """Where in what a core has tensors are."""
         count = max(len(self.items(core)) for core in range(self.cores))
         places, at = {}, 0
-        for name in self.tensors:
+        for name in (name for name in self.tensors if name != self.alone.summed):
             places[name] = at
             held = SLOTS * self._slot[name] if name in self._slot else count * self.size(name)
             at += -(-held // WORD) * WORD
@@ -197,7 +225,23 @@ class LineShare:
     @property
     def size_in_l1(self) -> int:
         """Bytes of L1 that all of it takes."""
-        return self.cores * (self.block + self.table)
+        return self.cores * (self.block + self.table) + self.sums
+
+    @property
+    def sums(self) -> int:
+        """Bytes of all items' sums, and of each core's of an item that it has not begun."""
+        summed = self.alone.summed
+        return (self.alone.items + self.cores) * self.size(summed) if summed else 0
+
+    def begun(self, core: int) -> range:
+        """The items that begin in a core."""
+        items = self.items(core)
+        return items if self.segments[core][0].first == 0 else items[1:]
+
+    def parts(self, core: int) -> int:
+        """How many cores after this one have parts of the last item that it has begun."""
+        begun, after = self.begun(core), self.segments[core + 1 :]
+        return sum(some[0].item == begun[-1] and some[0].first > 0 for some in after if begun)
 
     @cached_property
     def table(self) -> int:
@@ -237,12 +281,14 @@ class LineShare:
             copies: list[tuple[Copied | None, int]] = [] if number else [(None, 0)]
             if number + 1 < len(segments):
                 copies.append((self.source(core, number + 1), number + 1))
-            if number:
+                if self.alone.summed:
+                    copies.append((self.result(core, number + 1), number + 1))
+            if number and not self.alone.summed:
                 copies.append((self.result(core, number - 1), number - 1))
             rounds = self.rounds(segment)
-            cuts = [rounds]
-            if len(blocks) == 1 and len(copies) > 1 and rounds > 1:
-                cuts = [rounds // 2, rounds - rounds // 2]
+            count = max(min(len(copies), rounds), 1) if len(blocks) == 1 else 1
+            ends = [rounds * part // count for part in range(count + 1)]
+            cuts = [end - start for start, end in pairwise(ends)]
             parts = [
                 BlockRounds(block, count, at == 0, at == len(cuts) - 1)
                 for block in (reversed(blocks) if number % 2 else blocks)
@@ -280,14 +326,19 @@ class LineShare:
 
     def _cycles_of(self, core: int) -> float:
         alone, now, last = self.alone, 0.0, len(self.segments[core]) - 1
-        there = SHOWN * self._turn(self.source(core, 0))
+        there = (1 if alone.summed else SHOWN) * self._read(core, 0)
         for number, segment in enumerate(self.segments[core]):
             now = max(now, there)
             if number < last:
-                there = now + self._turn(self.source(core, number + 1))
+                there = now + self._read(core, number + 1)
             block = MEETING * segment.lines * alone.cycles + self.cuts.begun + NEW
             now += len(alone.blocks) * block + SEGMENT
-        return now + SHOWN * self._turn(self.result(core, last))
+        return now + (SUMMED if alone.summed else SHOWN * self._turn(self.result(core, last)))
+
+    def _read(self, core: int, number: int) -> float:
+        """Cycles of the copies of what segments read."""
+        written = self._turn(self.result(core, number)) if self.alone.summed else 0
+        return self._turn(self.source(core, number)) + written
 
     def _turn(self, copied: Copied) -> float:
         """Cycles of such copies of all cores."""
@@ -297,16 +348,19 @@ class LineShare:
 def lines_of_cores(
     k: Kernel, team: Team, tiling: Tiling, tensors: Tensors, tile: Sizes, buffers: int
 ) -> LineShare | None:
-    """The lines of each core; None: cores have equal numbers of items, or are better off with tiles
-    in common; sizes of tiles are given, or one buffer.
+    """The lines of each core; None: cores have equal numbers of items, not few if these are summed
+    up, or are better off with tiles in common; sizes of tiles are given, or one buffer.
     """
     if tile or buffers == 1 or k.isa.loop_end != "last" or not 1 < team.cores <= MOST_ISSUERS:
         return None
     alone = tiling.alone()
-    if alone is None or alone.cuts is None or not alone.items % team.cores:
+    if alone is None or alone.cuts is None:
+        return None
+    most = MOST_ITEMS * team.cores if alone.summed else 0
+    if not alone.items % team.cores and alone.items > most:
         return None
     lines = alone.items * alone.rounds // team.cores
-    if alone.rounds < LEAST or lines < LEAST:
+    if alone.rounds < LEAST or lines < (LEAST_SUMMED if alone.summed else LEAST):
         return None
     room = k.l1.left - 2 * (k.l1.guard + ALIGN)
     ways = (way for way in (alone, *alone.others) if _is_slower_than_copies(way, team.cores))
@@ -314,7 +368,8 @@ def lines_of_cores(
     if not found:
         return None
     share = min(found, key=lambda share: share.cost)
-    if share.cycles > timed_cycles(k, tiling, tensors, buffers):
+    worth = WORTH if alone.summed else 1
+    if share.cycles > worth * timed_cycles(k, tiling, tensors, buffers):
         return None
     copies = [
         copied
@@ -329,7 +384,8 @@ def _is_slower_than_copies(alone: Alone, cores: int) -> bool:
     """Do cores compute a line for longer than the DMA copies one for each of them?"""
     assert alone.cuts
     start, end = alone.cuts.span(0, alone.rounds)
-    copying = max((end - start) / alone.rounds, alone.cuts.line) / BEAT
+    each = (end - start) / alone.rounds, alone.cuts.line
+    copying = (sum(each) if alone.summed else max(each)) / BEAT
     return cores * copying <= len(alone.blocks) * alone.cycles
 
 
@@ -339,7 +395,8 @@ def _shares(
     """Those that fit the room, of cores that have so many lines each."""
     assert alone.cuts
     per_line = SLOTS * (alone.cuts.step + alone.cuts.line)
-    for unit, growth, tapers in product(UNITS, GROWTHS, (True, False)):
+    tried = (SUMMED_UNITS, SUMMED_GROWTHS) if alone.summed else (UNITS, GROWTHS)
+    for unit, growth, tapers in product(*tried, (True, False)):
         most = min(max(room // cores // per_line, unit), lines)
         share = LineShare(alone, tensors, cores, unit, growth, most, tapers)
         if (over := share.size_in_l1 - room) > 0:

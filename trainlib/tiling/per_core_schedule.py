@@ -244,7 +244,7 @@ def share_of(
     if tile or buffers == 1 or k.isa.loop_end != "last":
         return None  # CV32E40P enters loops at their start only
     alone = tiling.alone()
-    if alone is None:
+    if alone is None or alone.summed:
         return None
     room = k.l1.left - 2 * (k.l1.guard + ALIGN)
     for ring in RINGS:

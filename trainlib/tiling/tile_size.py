@@ -716,12 +716,14 @@ def _longest(axis: Look, places: list[range], size: int) -> int:
 
 
 def timed_cycles(k: Kernel, tiling: Tiling, tensors: Tensors, buffers: int) -> float:
-    """Cycles with the best tiles, as their code is timed; infinite if none is, or none fits."""
-    if tiling.timed is None:
+    """Cycles with the best tiles: timed as their code is, or else as they are chosen by; infinite
+    if none fits.
+    """
+    if not tiling.dims:
         return np.inf
     choice = Choice(k.name, tiling, tensors, buffers, k.l1, 0)
     try:
         grid = choice.grid(choice.sizes({}))
     except KernelError:
         return np.inf
-    return float(grid.timed([0]).item())
+    return float((grid.timed([0]) if tiling.timed else grid.cycles).item())

@@ -6,6 +6,7 @@ reads L1 when it starts and when it ends. A stop that copies nothing does not wa
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -120,6 +121,61 @@ def play(of):
     assert sorted(left) == [(number << 40) + n for n in range(of.tensors["Y"].size)]
 
 
+def summing(items, rounds, cores, unit, growth, most, above=0, back=0):
+    """Items of which lines of X and Y are read, and added up."""
+    of = alone(items, rounds, front=above + bool(above), back=back)
+    of = replace(of, cuts=replace(of.cuts, above=above), summed="W")
+    return LineShare(of, tensors(items, rounds), cores, unit, growth, most)
+
+
+def play_summing(of):
+    """All lines of both are there when they are read; returns how often each is."""
+    read = Counter()
+    for core in range(of.cores):
+        l1, under_way = {}, [(of.source(core, 0), 0), (of.result(core, 0), 0)]
+        last = len(of.segments[core]) - 1
+        for stop in of.stops(core):
+            segment = of.segments[core][stop.number]
+            if stop.part is None or stop.part.begins or stop.copied is None:
+                l1 |= {(copied.name, number % 2): copied for copied, number in under_way}
+                under_way = []
+            if stop.copied:
+                assert stop.of == stop.number + 1 <= last
+                under_way.append((stop.copied, stop.of))
+                l1.pop((stop.copied.name, stop.of % 2), None)
+            if stop.part:
+                for name, copied in (("X", of.source), ("Y", of.result)):
+                    assert l1[name, stop.number % 2] == copied(core, stop.number)
+                assert stop.part.rounds > 0
+                if stop.part.begins:
+                    lines = range(segment.first, segment.end)
+                    read.update((segment.item, line) for line in lines)
+        assert not under_way
+    return read
+
+
+@pytest.mark.parametrize("ends", [(0, 0), (1, 1), (2, 0), (2, 3)], ids=str)
+@pytest.mark.parametrize("items", [2, 5, 8, 17, 35])
+def test_what_is_summed_up_is_read_once(items, ends):
+    played = 0
+    for rounds in (6, 7, 25, 40):
+        for unit, growth, most in ((2, 1.0, 9), (3, 1.5, 4), (5, 2.5, 40)):
+            of = summing(items, rounds, 7, unit, growth, most, *ends)
+            if of.exists:
+                read = play_summing(of)
+                assert read == Counter(product(range(items), range(rounds)))
+                played += 1
+    assert played >= 4
+
+
+def test_sums_of_an_item_are_added_up_by_the_core_that_begins_it():
+    of = summing(3, 40, 8, 2, 1.5, 20)
+    begun = [list(of.begun(core)) for core in range(8)]
+    assert begun == [[0], [], [1], [], [], [2], [], []]
+    assert [of.parts(core) for core in range(8)] == [2, 0, 3, 0, 0, 2, 0, 0]
+    assert of.sums == (3 + 8) * 36
+
+
 @pytest.mark.parametrize("ends", [(0, 0), (1, 1), (2, 1)], ids=str)
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("items", [2, 6, 17, 35])
@@ -140,7 +196,9 @@ def test_all_is_there_when_it_is_read_and_leaves_once(items, blocks, ends):
 def test_a_core_has_the_whole_of_what_begins_and_ends_an_item():
     assert share(17, 25, 8).exists
     assert share(6, 25, 4, unit=1).exists
-    assert not share(6, 25, 4, unit=1, back=1).exists  # a last segment of a line
+    short = share(6, 25, 4, unit=1, back=1)  # a last segment of a line would have no round
+    assert short.exists
+    assert min(s.lines for some in short.segments for s in some if s.end == 25) == 2
     for core, front, back in product(range(9), (0, 1, 2), (0, 1, 2)):
         end = share(17, 25, 8, front=front, back=back)._end(core) % 25
         assert end == 0 or front <= end <= 25 - back
@@ -198,6 +256,13 @@ def test_they_share_lines_where_items_are_no_multiple_of_them_and_slower_than_co
     assert found(share(503, 25, 8)) is None  # a table that is too long
 
 
+def test_of_equal_numbers_of_items_few_are_summed_up():
+    assert found(summing(17, 25, 8, 2, 1.5, 9)) is not None
+    assert found(summing(16, 25, 8, 2, 1.5, 9)) is not None
+    assert found(summing(32, 25, 8, 2, 1.5, 9)) is None
+    assert found(summing(9, 9, 8, 2, 1.5, 9)) is None  # 10 lines of a core
+
+
 SHAPES = (
     ("fw ig", 8, {"inputs": 6, "height": 35, "width": 19, "kernel": 3}),
     ("fw ig", 8, {"inputs": 17, "height": 33, "width": 20, "kernel": 2, "padding": 1}),
@@ -251,10 +316,47 @@ def test_channels_whose_lines_cores_share_out_are_right(step, shared_in, cores, 
     assert (shares[0] is not None) == (step in shared_in)
 
 
-def test_both_engines_agree_on_them():
+GRADIENTS = (
+    (8, {"inputs": 5, "height": 27, "width": 27, "kernel": 3, "padding": 2}),
+    (8, {"inputs": 8, "height": 18, "width": 21, "kernel": 3}),
+    (8, {"inputs": 2, "height": 64, "width": 12, "kernel": 3, "padding": 1}),
+    (4, {"inputs": 7, "height": 25, "width": 5, "kernel": (3, 2), "padding": (1, 0, 1, 1)}),
+    (3, {"inputs": 5, "height": 30, "width": 12, "kernel": (2, 4), "padding": (0, 1, 2, 0)}),
+    (5, {"inputs": 9, "height": 24, "width": 31, "kernel": (4, 3), "padding": 1}),
+    (7, {"inputs": 9, "height": 40, "width": 23, "kernel": (3, 3), "stride": (2, 1)}),
+    (2, {"inputs": 3, "height": 30, "width": 22, "kernel": 3, "dilation": (2, 1), "padding": 1}),
+    (8, {"inputs": 53, "height": 14, "width": 5, "kernel": 3, "padding": 1}),
+)
+
+
+@pytest.mark.parametrize(("cores", "shape"), GRADIENTS, ids=str)
+def test_gradients_whose_lines_cores_sum_up_are_right(cores, shape, shares):
+    run("dwconv2d_wg_f32", shape | {"cores": cores, "warm": cores % 2 == 0})
+    assert shares[0].alone.summed == "dW"
+
+
+@pytest.mark.parametrize(
+    "more", [{"bias": True}, {"accumulate": True}, {"batch": 2}, {"multiplier": 2}, {"scale": -0.1}]
+)
+def test_gradients_of_more_than_weights_have_tiles(more, shares):
+    shape = {"inputs": 5, "height": 27, "width": 17, "kernel": 3, "padding": 2}
+    run("dwconv2d_wg_f32", shape | more)
+    assert shares[0] is None
+
+
+def test_gradients_take_fewer_cycles_by_lines_of_cores():
+    """12,653 by tiles of which all cores compute lines."""
+    shape = {"inputs": 5, "height": 27, "width": 27, "kernel": 3, "padding": 2, "tile": {}}
+    _, report = launch("dwconv2d_wg_f32", shape)
+    assert report.is_correct
+    assert layer_cycles(report.result) <= 9_900
+
+
+@pytest.mark.parametrize("step", ["fw", "wg"])
+def test_both_engines_agree_on_them(step):
     point = {"inputs": 7, "height": 14, "width": 6, "kernel": 3, "padding": 1, "tile": {}}
     cycles = [
-        launch("dwconv2d_fw_f32", point | {"cores": 4}, PULP, engine=engine)[1].cycles
+        launch(f"dwconv2d_{step}_f32", point | {"cores": 4}, PULP, engine=engine)[1].cycles
         for engine in ("compiled", "event")
     ]
     assert cycles[0] == cycles[1]
@@ -314,5 +416,5 @@ def test_shapes_of_all_kinds_are_right(request, shares):
             "padding": tuple(numbers.choice((0, 0, 1, 1, 2)) for _ in range(4)),
             "cores": numbers.randint(2, 8),
         }
-        run(f"dwconv2d_{numbers.choice(('fw', 'ig'))}_f32", shape)
+        run(f"dwconv2d_{numbers.choice(('fw', 'ig', 'wg'))}_f32", shape)
     assert any(share is not None for share in shares)
