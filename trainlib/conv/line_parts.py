@@ -56,9 +56,7 @@ def _cycles(
     found = {1: INSTRUCTIONS * macs / cores / max(_busy(cores, groups, rows, channels, xs), 1e-9)}
     if groups == 1:
         found[1] = min(found[1], -(-rows * channels // cores) * _pair(ys, xs))
-    for parts in PARTS:
-        if 2 * parts > ys.outputs or parts > cores or parts * sums * WORD > MOST:
-            break
+    for parts in _may_be(cores, sums, ys.outputs):
         each, slowest = cores // parts, -(-ys.outputs // parts) / ys.outputs
         own = INSTRUCTIONS * macs * slowest / each / _busy(each, groups, rows, channels, xs)
         found[parts] = own + added_by_lines(cores, sums, parts)
@@ -97,17 +95,28 @@ def sums_of_parts(
     channels: tuple[int, int],
     ys: Axis,
     xs: Axis,
+    lines: int | None = None,
 ) -> int:
     """Bytes of the sums of all parts in the tile that has most; none if there are no parts.
 
     groups, rows, channels    of a tile, and of all: tiles at the ends are smaller
+    lines                     of tiles that have some of all lines or places: room for as many parts
+                              as these may have, which depends on the tile; None: they have all
     """
     sizes = [{tile, whole % tile or tile} for tile, whole in (groups, rows, channels)]
-    taps, most = ys.taps * xs.taps, 0
+    most = 0
     for size in product(*sizes):
+        sums = size[0] * size[1] * size[2] * ys.taps * xs.taps
         parts = line_parts(cores, *size, ys, xs)
-        most = max(most, parts * size[0] * size[1] * size[2] * taps * WORD * (parts > 1))
+        if lines is not None:
+            parts = max([1, *_may_be(cores, sums, lines)])
+        most = max(most, parts * sums * WORD * (parts > 1))
     return most
+
+
+def _may_be(cores: int, sums: int, lines: int) -> list[int]:
+    """How many parts of so many lines there may be, if several: their sums have room."""
+    return [p for p in PARTS if 2 * p <= lines and p <= cores and p * sums * WORD <= MOST]
 
 
 class Sized(NamedTuple):

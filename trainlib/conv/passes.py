@@ -557,16 +557,26 @@ class Step:
         return is_direct and a.point["split"] is None and a.point["is_turned"] is None
 
     def _sums_of_parts(self, a: Wanted, tile: Sized) -> Any:
-        """Bytes of the sums of all parts of the lines."""
-        s = a.shape
+        """Bytes of the sums of all parts of the lines: of tiles of some lines or places, about
+        which no more is known than their sizes, the most that there may be.
+        """
+        s, cut, cores = a.shape, self._cut(a), a.likely_cores
         whole = {"g": s.groups, "co": s.outputs // s.groups, "ci": s.inputs // s.groups}
         of, wholes = zip(*self._tiled(a, tile, whole), strict=True)
+        if isinstance(tile, TileShape):
+            conv, sizes = self._convolution(a, tile), [int(size) for size in of]
+            both = [(size, size) for size in sizes]
+            return sums_of_parts(cores, *both, conv.ys, conv.xs)
 
-        def of_tile(*sizes: int) -> int:
+        def of_tile(lines: int, places: int, *sizes: int) -> int:
             both = zip(map(int, sizes), map(int, wholes), strict=True)
-            return sums_of_parts(a.likely_cores, *both, s.ys, s.xs)
+            is_cut = lines < s.ys.outputs or places < s.xs.outputs
+            return sums_of_parts(cores, *both, s.ys, s.xs, int(lines) if is_cut else None)
 
-        found = np.vectorize(of_tile, otypes=[int])(*of)
+        lines, places = (
+            tile[name] if name in cut else axis.outputs for name, axis in (("y", s.ys), ("x", s.xs))
+        )
+        found = np.vectorize(of_tile, otypes=[int])(lines, places, *of)
         return found if found.shape else int(found)
 
     def _tiled(

@@ -75,3 +75,9 @@ def test_the_room_for_parts_is_that_of_the_tile_that_has_most():
     parts = line_parts(8, 1, 8, 1, ys, xs)
     assert parts > 1
     assert sums_of_parts(8, (1, 1), (8, 8), (8, 9), ys, xs) == parts * 8 * 9 * 4
+
+
+def test_a_tile_at_an_end_of_lines_that_are_cut_has_room_for_its_parts():
+    """The last tile has one channel, of which a tile's lines have more parts than all."""
+    of = {"inputs": 13, "outputs": 4, "height": 39, "width": 4, "kernel": 3, "padding": 2}
+    right("conv2d", of | {"tile": {"co": 4, "ci": 4, "y": 21, "x": 6}})
