@@ -106,8 +106,9 @@ class WeightGradient:
 
     @property
     def lines(self) -> int:
-        """Lines of dY that are read."""
-        return self.ys.outputs + len(self.borders)
+        """Lines of dY up to the last that is read; the first ones may be of padding alone."""
+        last = self.first + self.ys.outputs
+        return max([last, *(border.line + 1 for border in self.borders)])
 
     @property
     def lanes(self) -> int:

@@ -33,6 +33,7 @@ SHAPES = (
     {"inputs": 2, "height": 40, "width": 25, "kernel": 3, "padding": 2},
     {"inputs": 3, "height": 41, "width": 30, "kernel": (2, 3), "padding": 1, "tile": {}},
     {"inputs": 12, "height": 31, "width": 20, "kernel": 3, "padding": 1, "tile": {"y": 9}},
+    {"inputs": 2, "height": 14, "width": 22, "kernel": (2, 3), "padding": (2, 0, 0, 1), "cores": 4},
     {"inputs": 9, "height": 9, "width": 9, "kernel": 3, "cols": 4, "is_turned": True},
     {"inputs": 9, "height": 9, "width": 9, "kernel": 3, "split": (3, 1), "is_turned": False},
 )
