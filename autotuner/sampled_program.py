@@ -26,8 +26,7 @@ from soc.run_many import Run
 from soc.simulation import Simulation
 from soc.trace.reader import Kind, Trace
 from soc.trace.recorder import Recording
-from trainlib.tiling.plan import Plan
-from trainlib.tiling.tile_loop import Walk
+from trainlib.tiling.tile_loop import Walk, plan_of
 from trainlib.tiling.warm_up import passes
 
 WAIT = "dma_wait"  # the region
@@ -82,8 +81,8 @@ class Shortener:
         k = new_kernel(self.chip, family.name)
         l2 = {n: k.buffer(k.l2, n, t.size) for n, t in tensors.items() if t.role != "scratch"}
         with team_of(k, self.chip, self.point.cores) as team:
-            how = tiling, tensors, arguments.tile or {}, arguments.buffers
-            plan = Plan.of(k, team, *how)
+            how = l2, arguments.tile or {}, arguments.buffers
+            plan = plan_of(k, team, tiling, tensors, *how)
             repeat = worthwhile_repeat(plan.steps)
             periods = self.periods or repeat.enough
             kept = [plan.steps[number] for number in repeat.kept(len(plan.steps), periods)]

@@ -111,10 +111,26 @@ def emit_walk(
     if lines := lines_of_cores(k, team, tiling, tensors, tile, buffers):
         LineWalk(k, team, lines, l2, is_cold=is_cold).emit()
         return
+    plan = plan_of(k, team, tiling, tensors, l2, tile, buffers, kept, is_cold=is_cold)
+    Walk(k, team, plan, tensors, l2, is_cold=is_cold).emit()
+
+
+def plan_of(
+    k: Kernel,
+    team: Team,
+    tiling: Tiling,
+    tensors: Tensors,
+    l2: Mapping[str, Far],
+    tile: Sizes,
+    buffers: int,
+    kept: int = 0,
+    *,
+    is_cold: bool = True,
+) -> Plan:
+    """The plan by which emit_walk works through tiles that all cores share."""
     price = 0 if bases_of(l2.values()) is None else PRICE  # of a function: one of many
     is_new = is_cold and not price and can_fetch(k, team)
-    plan = Plan.of(k, team, tiling, tensors, tile, buffers, kept, price, is_new)
-    Walk(k, team, plan, tensors, l2, is_cold=is_cold).emit()
+    return Plan.of(k, team, tiling, tensors, tile, buffers, kept, price, is_new)
 
 
 class Walk:
