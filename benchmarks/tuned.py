@@ -38,8 +38,8 @@ def tuned(shapes: int = COUNT, spaces: int = len(SPACES)) -> Iterator[Figure]:
     """
     chip = load_chip("pulp")
     for case, _ in drawn(shapes):
-        arguments = dict(case.arguments) | {"tile": {}}
-        space = Space.of(case.kernel, arguments, chip, SIZES, (chip.cores,))
+        of = case.kernel, {**case.arguments, "tile": {}}
+        space = Space.of(*of, chip, SIZES, (chip.cores,))
         measure = Measure(space.layer, chip, Database(":memory:"))
         best = guided(space, measure)[0].outcome.rank
         [own] = measure([space.default()])

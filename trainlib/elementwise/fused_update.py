@@ -185,7 +185,7 @@ def _summing(own: Tiling, tensors: Tensors, results: tuple[str, ...], point: Any
                 map_f32(k, team, _addition(point, at), read, written[name], count)
 
     how: Any = {"boxes": boxes, "emit": emit, "scratch": scratch, "alone": lambda: None}
-    return replace(own, **how, tells_last=True)
+    return replace(own, **how, tells_last=True, told=None)
 
 
 @contextmanager

@@ -100,6 +100,7 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
     def emit(k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         sizes = tile["n"], depth if is_whole else tile["k"], tile["m"]
         adds = arguments.accumulate or not tile.is_first
+        told: Any = at.get(EACH)  # a register
         matmul_f32(
             *(k, team, at["A"], at["B"], at["C"], *sizes),
             element=element,
@@ -112,7 +113,7 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
             b_line=tile.part("B").row,
             c_line=tile.part("C").row,
             parts=at.get("parts"),
-            told=at.get(EACH),
+            told=told,
             **(point if sizes == (n, depth, m) else clipped(point, sizes)),
         )
 

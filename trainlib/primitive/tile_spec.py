@@ -214,7 +214,7 @@ class Tiling:
     def tells(self, sizes: Sizes) -> bool:
         """Does the table tell how much tiles of these sizes have of a dimension?"""
         whole = next((dim.size for dim in self.dims if dim.name == self.told), 0)
-        return bool(self.told) and 1 < sizes[self.told] < whole
+        return self.told is not None and 1 < sizes[self.told] < whole
 
     def _told(self, tile: Tile, there: Ranges, sizes: Sizes, tensors: Tensors) -> Tile:
         """The same as one that begins no sums and has as much of that dimension as any: rows in L1
