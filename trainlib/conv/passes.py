@@ -542,13 +542,13 @@ class Step:
             if self.result == "w":
                 lines = tile["y"] if "y" in cut else s.ys.outputs
                 found["words"] = row_of(self.element.size, s.xs.outputs) * lines * rows
-        partial = 0
+        sums = 0
         if self._has_parts(a):
-            partial = self._sums_of_parts(a, tile)
+            sums = self._sums_of_parts(a, tile)
         elif self._has_channel_parts(a):
-            partial = self._sums_by_channels(a, tile)
-        if np.any(partial):
-            found["partial"] = partial
+            sums = self._sums_by_channels(a, tile)
+        if np.any(sums):
+            found["partial"] = sums
         return found
 
     def _has_parts(self, a: Wanted) -> bool:
@@ -568,15 +568,17 @@ class Step:
             both = [(size, size) for size in sizes]
             return sums_of_parts(cores, *both, conv.ys, conv.xs)
 
-        def of_tile(lines: int, places: int, *sizes: int) -> int:
+        def room(lines: int | None, *sizes: int) -> int:
             both = zip(map(int, sizes), map(int, wholes), strict=True)
-            is_cut = lines < s.ys.outputs or places < s.xs.outputs
-            return sums_of_parts(cores, *both, s.ys, s.xs, int(lines) if is_cut else None)
+            return sums_of_parts(cores, *both, s.ys, s.xs, lines and int(lines))
 
         lines, places = (
             tile[name] if name in cut else axis.outputs for name, axis in (("y", s.ys), ("x", s.xs))
         )
-        found = np.vectorize(of_tile, otypes=[int])(lines, places, *of)
+        found = np.vectorize(partial(room, None), otypes=[int])(*of)
+        is_cut = (lines < s.ys.outputs) | (places < s.xs.outputs)
+        if np.any(is_cut):
+            found = np.where(is_cut, np.vectorize(room, otypes=[int])(lines, *of), found)
         return found if found.shape else int(found)
 
     def _tiled(

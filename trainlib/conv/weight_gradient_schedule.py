@@ -365,7 +365,7 @@ def _by_tasks(g: WeightGradient, cores: int, most: float) -> Iterator[tuple[floa
         if count > TASKS * cores:
             continue
         point = Point(rows, channels, cols, (1, cores), is_turned=False, has_tasks=True)
-        if sum(own for own, _ in _with_cycles(g, point)) < most * cores:
+        if _of_all_tasks(g, point) < most * cores:
             planned = _planned(g, point)
             if planned < most:
                 most = planned
@@ -379,18 +379,30 @@ def shares(g: WeightGradient, point: Point) -> Shares:
 
 def _with_cycles(g: WeightGradient, point: Point) -> list[tuple[float, Task]]:
     """All tasks of a point, with the cycles of each, nearly."""
+    costs = _task_cycles(g, point)
+    tasks = tasks_of((g.rows, g.channels), Block(point.rows, point.channels), g.ys.taps)
+    return [(costs[task.block][task.tap], task) for task in tasks]
+
+
+def _of_all_tasks(g: WeightGradient, point: Point) -> float:
+    """Cycles of all of them."""
+    rows, channels = heights(g.rows, point.rows), heights(g.channels, point.channels)
+    of = _task_cycles(g, point).items()
+    return sum(rows[block.rows] * channels[block.channels] * sum(taps) for block, taps in of)
+
+
+def _task_cycles(g: WeightGradient, point: Point) -> dict[Block, list[float]]:
+    """Cycles of a block of each size for each tap along lines, nearly."""
     sums, of = point.rows * point.channels, (point.cols, g.element, g.lanes)
-    tasks = list(tasks_of((g.rows, g.channels), Block(point.rows, point.channels), g.ys.taps))
-    blocks = {task.block for task in tasks}
-    costs = {block: _block(g.xs, *block, sums, *of) for block in blocks}
+    sizes = product(heights(g.rows, point.rows), heights(g.channels, point.channels))
+    costs = {Block(*size): _block(g.xs, *size, sums, *of) for size in sizes}
     code = sum(own for *_, own, _ in costs.values())
     lost = LOST * (1 - HELD / code) if code > HELD else 0.0
     lines = [len(g.ys.readers(tap)) for tap in range(g.ys.taps)]
-    meeting, found = _meeting(g.x.place, point.split[::-1]), []
-    for task in tasks:
-        line, ends, own, filling = costs[task.block]
+    meeting, found = _meeting(g.x.place, point.split[::-1]), {}
+    for block, (line, ends, own, filling) in costs.items():
         once = ends + AROUND_TASK + (lost * own + filling if lost else 0)
-        found.append((meeting * (lines[task.tap] * line + once), task))
+        found[block] = [meeting * (count * line + once) for count in lines]
     return found
 
 
