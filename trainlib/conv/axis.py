@@ -65,6 +65,11 @@ class Axis:
         return source if not rest and 0 <= source < self.inputs else None
 
     @property
+    def is_identity(self) -> bool:
+        """Does every output read the input at its own place, and no other?"""
+        return (self.taps, self.stride, self.pad, self.outputs) == (1, 1, 0, self.inputs)
+
+    @property
     def tap_step(self) -> int:
         """Taps from one that an output reads through to the next."""
         return self.stride // gcd(self.stride, self.dilation) if self.is_transposed else 1

@@ -156,8 +156,7 @@ class Conv2d:
         None: its images have borders, strides, gaps or groups, or are halves, of which the order of
         sums is fixed.
         """
-        axes = self.ys, self.xs
-        is_flat = all((a.taps, a.stride, a.pad, a.outputs) == (1, 1, 0, a.inputs) for a in axes)
+        is_flat = self.ys.is_identity and self.xs.is_identity
         is_free = all(value is None for value in point.values())
         if not (is_flat and is_free) or self.groups > 1 or self.element.is_half:
             return None

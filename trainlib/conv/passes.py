@@ -209,6 +209,7 @@ class Step:
         return self.result == "x" and is_deep and s.ys.stride > 1 and not self.element.is_half
 
     def _alone(self, a: Wanted) -> Alone | None:
+        """Channels that a core computes by itself, each with a kernel of its own."""
         s, is_free = a.shape, all(a.point[name] is None for name in ("split", "is_turned"))
         element, is_paired = self.element, halves.is_paired(self.result, a, self.element)
         if not is_free or element.is_half and not is_paired:
@@ -249,15 +250,11 @@ class Step:
     def _is_product(self, a: Wanted) -> bool:
         """Is it a product of matrices? See Conv2d.as_pointwise and conv2d_wg_f32."""
         s, is_free = a.shape, not any(value is not None for value in a.point.values())
-        axes = s.ys, s.xs
-        is_flat = all((x.taps, x.stride, x.pad, x.outputs) == (1, 1, 0, x.inputs) for x in axes)
-        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or self._sums_up_x(a)):
+        is_flat = s.ys.is_identity and s.xs.is_identity
+        sums_up_x = self.biased == "x" and a.bias  # for the gradient of the bias
+        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or sums_up_x):
             return False
         return is_flat and is_free and s.groups == 1 and not (a.by_columns or self.element.is_half)
-
-    def _sums_up_x(self, a: Wanted) -> bool:
-        """Is there a gradient of a bias that X has?"""
-        return self.biased == "x" and a.bias
 
     def _is_plain(self, a: Wanted) -> bool:
         """Is it one group, no product, on cores that are partitioned as is best?"""

@@ -115,13 +115,7 @@ class LineWalk:
         k.and_(step, step, self.bit)
         k.bnez(step, self.asleep)
         k.place(start)
-        for register in (l1, l2, *([] if self.bases is None else [step])):
-            k.load_post(register, WORD, self.entry)
-        if self.bases is not None:
-            k.lw(step, 0, step)
-            k.add(l2, l2, step)
-        for register in (command, l1, l2):
-            k.sw(register, CONTROL + COMMAND, self.base)
+        self._start_copy(command, l1, l2, step)
         k.place(copied)
         for register in (self.count, command, self.then):
             k.load_post(register, WORD, self.entry)
@@ -134,6 +128,20 @@ class LineWalk:
         self._wait()
         k.addi(self.entry, self.entry, -WORD)
         k.j(self.stop)
+
+    def _start_copy(self, command: Register, l1: Register, l2: Register, base: Register) -> None:
+        """Start the copy of a command that is loaded; the rest of it follows in the table.
+
+        base    changes, if addresses of L2 are relative to an operand
+        """
+        k = self.k
+        for register in (l1, l2, *([] if self.bases is None else [base])):
+            k.load_post(register, WORD, self.entry)
+        if self.bases is not None:
+            k.lw(base, 0, base)
+            k.add(l2, l2, base)
+        for register in (command, l1, l2):
+            k.sw(register, CONTROL + COMMAND, self.base)
 
     def _blocks(self, code: CutCode) -> None:
         """The code of all kinds of blocks, and what leads to it from a stop."""
@@ -208,13 +216,7 @@ class LineWalk:
             command, l1, l2 = place, part, count
             k.load_post(command, WORD, self.entry)
             k.beqz(command, none)
-            for register in (l1, l2, *([] if self.bases is None else [each])):
-                k.load_post(register, WORD, self.entry)
-            if self.bases is not None:
-                k.lw(each, 0, each)
-                k.add(l2, l2, each)
-            for register in (command, l1, l2):
-                k.sw(register, CONTROL + COMMAND, self.base)
+            self._start_copy(command, l1, l2, each)
             k.place(none)
 
     # Tables
