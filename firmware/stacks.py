@@ -58,12 +58,15 @@ def _zone(k: Kernel) -> range:
 
 
 def begin_stack(k: Kernel, chip: SocSpec, core: Register) -> None:
-    """Let sp be the top of a core's empty stack, with the pattern at its end."""
+    """Let sp be the top of a core's empty stack, with the pattern at its end.
+
+    It is set at once: a value on the way there may be on a stack, which sp must not leave.
+    """
     with k.scope():
-        t = k.x()
-        k.li(SP, chip.l1.base + chip.l1.size)
+        t, top = k.x(2)
+        k.li(top, chip.l1.base + chip.l1.size)
         k.slli(t, core, k.stack.bit_length() - 1)
-        k.sub(SP, SP, t)
+        k.sub(SP, top, t)
         if "p_elw" in k.isa:
             k.csrw(RI5CY_CSRS["stack_end"], SP)
             k.addi(t, SP, -k.stack)

@@ -73,11 +73,11 @@ cluster_start:
     .option pop
     csrr s0, mhartid
     andi s0, s0, 0x1f
-    la sp, __cluster_stacks         /* the end of L1; a stack for each core, downwards */
+    la t2, __cluster_stacks         /* the end of L1; a stack for each core, downwards */
     lui t1, %hi(__core_stack_size)
     addi t1, t1, %lo(__core_stack_size)
     mul t0, s0, t1
-    sub sp, sp, t0
+    sub sp, t2, t0                  /* at once: a value on the way may be on another's stack */
     sub s5, sp, t1                  /* the lowest address of the stack */
     li t0, PULP_STACK_PATTERN
     mv t1, s5

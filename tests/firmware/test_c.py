@@ -187,6 +187,13 @@ def test_stacks_are_as_large_as_the_linker_is_told(tmp_path):
 
 
 @needs_compiler
+def test_stacks_may_end_anywhere_in_a_page(tmp_path):
+    chip = load_chip("pulp", {"l1.size": 0x10600})
+    elf = compiled(HERE / "calls.c", tmp_path, "-O2", "-Wl,--defsym=__l1_size=0x10600")
+    assert run(elf, chip)[:2] == ("exit", 49)
+
+
+@needs_compiler
 def test_cv32e40p_has_event_loads_of_its_own(tmp_path, request):
     if not request.config.getoption("--full"):
         pytest.skip("--full compiles the other cores")

@@ -1,5 +1,6 @@
 """Boot, team, barrier, exit: on the chip, and without time."""
 
+import numpy as np
 import pytest
 
 from firmware.builder import EQ
@@ -70,6 +71,16 @@ def test_the_chip_runs_a_team_as_the_machine_without_time_does():
     assert result.read(places, 64) == machine.read(places, 64)
     retired = [hart["instructions"] for hart in result.to_json()["harts"]]
     assert retired[:8] == [machine.retired[core] for core in range(8)]
+
+
+def test_stacks_may_end_anywhere_in_a_page():
+    chip = load_chip("pulp", {"l1.size": 0x10600})  # 0x10010000 is on the stack of core 1
+    k = new_kernel(chip)
+    places = stacks_and_cores(k, chip, 8)
+    result = run_program(k.build(), chip, max_cycles=100_000)
+    assert (result.exit.reason, result.exit.code) == ("exit", 0)
+    tops = np.frombuffer(result.read(places, 32), np.uint32)
+    assert tops.tolist() == [0x10010600 - 1024 * core for core in range(8)]
 
 
 def test_one_core_of_the_team_runs_alone():
