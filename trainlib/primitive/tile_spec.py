@@ -214,7 +214,17 @@ class Tiling:
     def tells(self, sizes: Sizes) -> bool:
         """Does the table tell how much tiles of these sizes have of a dimension?"""
         whole = next((dim.size for dim in self.dims if dim.name == self.told), 0)
-        return self.told is not None and 1 < sizes[self.told] < whole
+        is_cut = self.told is not None and 1 < sizes[self.told] < whole
+        return is_cut and all(self._lies_alike(axes, sizes) for axes in self.boxes.values())
+
+    def _lies_alike(self, axes: tuple[Axis, ...], sizes: Sizes) -> bool:
+        """Do parts with less of the dimension that is told lie as those with more? Rows keep their
+        distance, so it must be along rows, or of a part that has one of whatever is further apart.
+        """
+        if self.told not in axes[:-1]:
+            return True
+        before = axes[: axes.index(self.told)]
+        return all(isinstance(axis, str) and sizes[axis] == 1 for axis in before)
 
     def _told(self, tile: Tile, there: Ranges, sizes: Sizes, tensors: Tensors) -> Tile:
         """The same as one that begins no sums and has as much of that dimension as any: rows in L1

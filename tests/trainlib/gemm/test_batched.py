@@ -44,6 +44,12 @@ def test_tiles_of_matrices_in_l2_give_all_of_them(tile, accumulate):
     assert report.stray_writes == []
 
 
+@pytest.mark.parametrize("stored", range(4))
+def test_tiles_of_several_matrices_that_have_less_of_the_inner_dimension(stored):
+    how = {"trans_a": bool(stored & 1), "trans_b": bool(stored & 2), "accumulate": stored == 0}
+    check("matmul_batched_f32", {"batch": 2, "n": 4, "k": 3, "m": 2, "tile": {"k": 2}} | how)
+
+
 def test_pairs_together_give_what_each_gives_alone():
     point = {"n": 8, "k": 16, "m": 8}
     random = np.random.default_rng(3)
