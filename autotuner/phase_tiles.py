@@ -40,7 +40,8 @@ class PhaseTiles:
         sizes    of each dimension, at most
         """
         assert layer.family.phases is not None
-        phases, given = layer.family.phases(layer.checked({})), layer.checked({}).tile or {}
+        point = layer.checked({}).on(cores)
+        phases, given = layer.family.phases(point), point.tile or {}
         left = k.l2.left - sum(phases.between.values())
         choices: dict[str, list[tuple[Items, float]]] = {}
         for name, alike in phases.named.items():

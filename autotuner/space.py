@@ -134,7 +134,7 @@ class Space(Cut):
         if self.layer.family.phases and not self.has_tiles(buffers):
             self.check_phases(buffers)
         if self.tiling() is None:
-            resident = Resident.of(self.layer.family, self.layer.checked({}), self.tensors)
+            resident = Resident.of(self.layer.family, self._arguments("direct"), self.tensors)
             needed, free = sum(resident.sizes.values()), new_kernel(self.chip).l1.left
             raise KernelError(
                 f"{name}: it has no tiles, and all of it needs {needed} bytes of L1, "

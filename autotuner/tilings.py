@@ -118,7 +118,8 @@ class Cut:
         return cut(self._arguments(method)) if cut else None
 
     def _arguments(self, method: str) -> TiledArguments:
-        return self.layer.checked({} if method == "direct" else {"method": method})
+        checked = self.layer.checked({} if method == "direct" else {"method": method})
+        return checked.on(max(self.cores))
 
     def choice(self, buffers: int, method: str = "direct") -> Choice | None:
         """Trainlib's choice of sizes; None if the primitive has no tiles."""
@@ -151,9 +152,8 @@ class Cut:
         """Are there tiles of all of it?"""
         if self.layer.family.phases is None:
             return self.layer.family.tiling is not None
-        point = self.layer.checked({"buffers": buffers})
-        cores = point.cores or self.chip.cores
-        return has_tiles(new_kernel(self.chip), self.layer.family, point, cores)
+        point = self.layer.checked({"buffers": buffers}).on(self.chip.cores)
+        return has_tiles(new_kernel(self.chip), self.layer.family, point, point.likely_cores)
 
     def is_shared(self, kernel: Items, cores: int) -> bool:
         """Does each core compute its share by itself, with this blocking and no sizes of tiles?"""
@@ -276,7 +276,8 @@ class Cut:
 
     def check_phases(self, buffers: int) -> None:
         """Raise KernelError if a phase has no tile that fits, with the sizes that are given."""
-        k, family, point = self.kernel(), self.layer.family, self.layer.checked({})
+        k, family = self.kernel(), self.layer.family
+        point = self.layer.checked({}).on(max(self.cores))
         assert family.phases is not None
         tile = point.tile or {}
         for phase in family.phases(point).each:

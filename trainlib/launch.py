@@ -200,7 +200,8 @@ def _built(
     guard: int,
     code: int,
 ) -> KernelProgram:
-    cores = spec.cores if point.cores is None else point.cores
+    given, point = point, point.on(spec.cores)
+    cores = point.likely_cores
     if spec.dma.ports < cores <= spec.cores:
         raise KernelError(
             f"{family.name}: {cores} cores, of which dma.ports = {spec.dma.ports} can start the "
@@ -222,7 +223,7 @@ def _built(
     outputs = {name: (l2[name], t) for name, t in tensors.items() if t.role != "in"}
     parts = values, outputs, between
     return KernelProgram(
-        replace(k.build(), origin=_origin(family, point)), family, point, k.isa, *parts
+        replace(k.build(), origin=_origin(family, given)), family, point, k.isa, *parts
     )
 
 

@@ -1,13 +1,13 @@
 """Arguments that primitives have in common."""
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from soc.chip.spec import MOST_CORES
 
 USUAL_CORES = 8
-"""Of a cluster: what is estimated before a chip is known counts on them."""
+"""Of a cluster: what is estimated before a team is known counts on them."""
 
 
 def pair_of(value: Any) -> Any:
@@ -34,6 +34,10 @@ class CommonArguments(BaseModel):
     def likely_cores(self) -> int:
         """Those that are asked for, or as many as there usually are."""
         return self.cores or USUAL_CORES
+
+    def on(self, cores: int) -> Self:
+        """The same for a team of so many cores, where it is not said how many."""
+        return self if self.cores else self.model_copy(update={"cores": cores})
 
 
 class TiledArguments(CommonArguments):

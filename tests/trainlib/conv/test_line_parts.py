@@ -2,6 +2,7 @@
 
 import pytest
 
+from soc.chip.spec import load_chip
 from tests.trainlib.cluster import CHIPS, WARM
 from trainlib.conv.axis import Axis
 from trainlib.conv.line_parts import line_parts, sums_of_parts
@@ -55,6 +56,16 @@ def test_parts_of_lines_add_up_to_the_gradient(name):
 def test_parts_of_lines_suit_every_cluster(chip, cores):
     right("conv2d", FEW | {"padding": 1, "cores": cores}, CHIPS[chip])
     right("dwconv2d", DEEP | {"padding": 1, "cores": cores}, CHIPS[chip])
+
+
+def test_the_room_is_that_of_the_cores_that_a_chip_has():
+    of = {"inputs": 1, "outputs": 5, "height": 6, "width": 13, "kernel": 7, "padding": (6, 8, 3, 3)}
+    strided = {"stride": (4, 5), "dilation": (3, 1), "bias": True}
+    four = of | {"outputs": 4}
+    two = load_chip("pulp", {"icache.kind": "ideal", "cores": 2})
+    parts = [parts_of("tconv2d", s | strided, cores) for s in (of, four) for cores in (8, 2)]
+    assert parts == [1, 2, 2, 1]
+    right("tconv2d", of | strided | {"outputs": 9, "tile": {"ci": 5}, "buffers": 1}, two)
 
 
 def test_cores_that_share_no_row_share_lines():
