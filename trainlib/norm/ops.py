@@ -50,7 +50,10 @@ class Step:
         """What is computed, where rows are whole."""
         norm = self.norm
         momentum, relu = getattr(point, "momentum", None), getattr(point, "relu", False)
-        return How(point.eps, norm.is_centred, norm.is_frozen, momentum, relu=relu)
+        in_pairs = norm.layout(point).in_pairs
+        return How(
+            point.eps, norm.is_centred, norm.is_frozen, momentum, relu=relu, in_pairs=in_pairs
+        )
 
     def shapes(self, point: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of means and of gamma."""

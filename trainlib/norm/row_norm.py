@@ -46,6 +46,8 @@ class How:
     momentum      of running means: how much of them is new; None: they stay, or there are none
     count         elements that means are of, where a row has only some of them; None: its own
     relu          is y = max(0, y)? dy then counts where y is above 0
+    in_pairs      are y and dx of halves computed two at a time? Whether their elements lie together
+                  is the layout's: of a tile they may by chance
     """
 
     eps: float = 1e-5
@@ -54,6 +56,7 @@ class How:
     momentum: float | None = None
     count: int | None = None
     relu: bool = False
+    in_pairs: bool = False
 
 
 class RowNorm:
@@ -220,20 +223,10 @@ class RowNorm:
         def single() -> None:
             self.rows.sweep(["x"], ["y"], scale)
 
-        if self.in_pairs:
+        if self.how.in_pairs:
             self.pairs.apply(mean, rstd, gamma, beta, single)
         else:
             single()
-
-    @property
-    def in_pairs(self) -> bool:
-        """Are y and dx of halves computed two at a time?
-
-        They lie together, and a row has one gamma.
-        """
-        x = self._elements
-        is_near = x.element.is_half and x.elements[-1] == x.element.size
-        return is_near and not any(self.rows.fields["gamma"].elements)
 
     @property
     def is_shifted(self) -> bool:
@@ -287,7 +280,7 @@ class RowNorm:
         def single() -> None:
             self.rows.sweep(["dy"], ["dx"], body, mask=self._mask)
 
-        if self.in_pairs:
+        if self.how.in_pairs:
             self.pairs.frozen_slope(factor, single)
         else:
             single()
@@ -320,7 +313,7 @@ class RowNorm:
         def single() -> None:
             self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
 
-        if self.in_pairs:
+        if self.how.in_pairs:
             self.pairs.slope(mean, rstd, factor, products, sums, single)
         else:
             single()

@@ -405,3 +405,12 @@ def test_a_batch_of_one_value_is_refused():
     message = r"^batchnorm: b 1 and hw 1 give one value a channel, no variance$"
     with pytest.raises(KernelError, match=message):
         program("batchnorm_fw_f32", {"c": 6, "hw": 1})
+
+
+@pytest.mark.parametrize("half", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["batchnorm_fw", "batchnorm_bw", "instancenorm_apply"])
+def test_halves_of_a_lone_channel_that_lie_together_by_chance_are_rounded_as_others(name, half):
+    for channels in (1, 4):
+        for tile in (None, {"c": 1}):
+            point = {"b": 2, "c": channels, "hw": 9, "layout": "hwc", "tile": tile}
+            check(f"{name}_{half}", point)
