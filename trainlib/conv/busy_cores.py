@@ -14,7 +14,7 @@ def busy_part(
     cores: int, axis: Axis | None, places: Axis, rows: int, others: int, *, is_even: bool = False
 ) -> float:
     """The part of the time in which cores multiply that share rows, and others of each: as much as
-    with blocks that their registers are best used with.
+    with blocks that their registers are best used with. All of it if padding alone is read.
 
     axis      of the others, if those are lines: what is read for each is not equal where all of
               the axis is in a tile; None: they are channels, of a gradient of weights
@@ -24,6 +24,8 @@ def busy_part(
     reads = [1] * others
     if axis and others == axis.outputs and not is_even:
         reads = [axis.line(line).reads for line in range(others)]
+    if not any(reads):
+        return 1.0
     best = 0.0
     for parts in range(1, min(rows, cores) + 1):
         each, height = -(-others // min(cores // parts, others)), -(-rows // parts)

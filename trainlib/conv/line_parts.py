@@ -40,10 +40,12 @@ def line_parts(cores: int, groups: int, rows: int, channels: int, ys: Axis, xs: 
 @cache
 def busy_by_lines(cores: int, groups: int, ys: Axis, xs: Axis) -> float:
     """The part of the time in which cores have work that share groups of a row and a channel each,
-    or their lines.
+    or their lines. All of it if padding alone is read.
     """
+    if not ys.reads * xs.reads:
+        return 1.0
     least = INSTRUCTIONS * groups * ys.reads * xs.reads / cores
-    return least / max(min(_cycles(cores, groups, 1, 1, ys, xs).values()), 1e-9)
+    return least / min(_cycles(cores, groups, 1, 1, ys, xs).values())
 
 
 @cache

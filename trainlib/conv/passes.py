@@ -184,11 +184,11 @@ class Step:
         return Tiling(dims, boxes, emit, scratch, rate, **how)
 
     def _taps(self, a: Wanted) -> float:
-        """Multiply-adds of a result for each channel; where not estimated by schedules, those with
-        padding, too.
+        """Multiply-adds of a result for each channel; where not estimated by schedules, or where
+        padding alone is read, those with padding, too.
         """
         axes = a.shape.ys, a.shape.xs
-        if not self._is_timed(a):
+        if not self._is_timed(a) or not all(axis.reads for axis in axes):
             return prod(axis.taps for axis in axes)
         return prod(a.reads / (a.inputs if self.result == "x" else a.outputs) for a in axes)
 

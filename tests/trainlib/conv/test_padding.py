@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainlib.launch import launch, program
+from trainlib.launch import checked, launch, program
 from trainlib.registry import KERNELS
 
 POINT = {"inputs": 1, "outputs": 1, "height": 1, "width": 4, "kernel": 3, "padding": 1}
@@ -62,3 +62,19 @@ def test_the_reference_knows_what_meets_padding(kernel, more, name, value):
         _, report = launch(kernel, arguments, inputs=inputs)
         assert report.is_correct
         inputs[name].flat[place] = 1
+
+
+ALONE = {"height": 1, "width": 11, "kernel": 3, "stride": (2, 4), "padding": (5, 0, 2, 6)}
+
+
+@pytest.mark.parametrize("tile", [None, {}])
+@pytest.mark.parametrize("half", ["f32", "f16"])
+@pytest.mark.parametrize("step", ["fw", "ig", "wg"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_images_of_which_nothing_is_read_are_cut_as_others(step, half, tile):
+    """The only line lies between those that the kernel reads."""
+    for kernel, size in (("conv2d", {"inputs": 3, "outputs": 7}), ("dwconv2d", {"inputs": 3})):
+        name, point = f"{kernel}_{step}_{half}", ALONE | size | {"tile": tile}
+        assert checked(name, point).shape.ys.reads == 0
+        _, report = launch(name, point)
+        assert report.is_correct
