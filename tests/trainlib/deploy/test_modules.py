@@ -36,6 +36,13 @@ def without_gradient(m, x):
     return m.b(z) + x
 
 
+def composed_without_gradient(m, x):
+    """einsum is put together from other operators, here and there."""
+    with torch.no_grad():
+        y = torch.einsum("bi,oi->bo", m.a(x), m.b.weight)
+    return torch.einsum("bi,bo->bio", m.b(x), y).sum(1) + m.a(x)
+
+
 def decomposed(m, x):
     """einsum is put together from other operators."""
     y = m.a(x)
@@ -48,6 +55,7 @@ STOPPED = {
     "of a view": lambda m, x: m.b((y := m.a(x)).detach()[:, [1, 0, 3, 2]].view(2, 4)) + y,
     "without gradient": without_gradient,
     "decomposed": decomposed,
+    "composed without gradient": composed_without_gradient,
 }
 
 

@@ -6,6 +6,9 @@ from trainlib.deploy.graph.maps import activation, element_wise, shaped_as
 from trainlib.deploy.graph.operator import Backward, Invocation, Operator, Rule, Shapes
 from trainlib.deploy.graph.values import Attributes
 
+LEAST_ROOT = 2.0**-63
+"""Of the least normal number."""
+
 
 def _multiplied(b: Backward, first: str | None, second: str | None) -> str:
     return b.emit("multiply", {"a": first, "b": second})["y"]
@@ -28,8 +31,11 @@ def _log_rule(b: Backward) -> None:
 
 
 def _sqrt_rule(b: Backward) -> None:
-    """dy / 2y."""
-    b.give("x", _divided(b, _times(b, b.gradient("y"), 0.5), b.value("y")))
+    """dy / 2y; of a sum of squares that is 0, which are 0, too, dy by something else."""
+    y = b.value("y")
+    if b.attributes().get("is_of_squares"):
+        y = b.emit("clamp_fw", {"x": y}, {"low": LEAST_ROOT})["y"]
+    b.give("x", _divided(b, _times(b, b.gradient("y"), 0.5), y))
 
 
 def _rsqrt_rule(b: Backward) -> None:
@@ -71,9 +77,7 @@ def _clamp(step: str, like: str) -> Operator:
     """Limits; whether gradients pass at a limit is for the way back alone."""
 
     def lower(shapes: Shapes, attributes: Attributes) -> Invocation:
-        how = dict(attributes)
-        if step == "fw":
-            how.pop("passes_limits", None)
+        how = _without(attributes, "passes_limits") if step == "fw" else attributes
         return element_wise(f"clamp_{step}", like)(shapes, how)
 
     output = "y" if step == "fw" else "dx"
@@ -89,8 +93,17 @@ def _clamp_rule(b: Backward) -> None:
     b.give("x", b.emit("clamp_bw", inputs, b.attributes())["dx"])
 
 
+def _without(attributes: Attributes, name: str) -> Attributes:
+    return {other: value for other, value in attributes.items() if other != name}
+
+
 def _unary(name: str, rule: Rule) -> Operator:
     return Operator(name, element_wise(name, "x"), shaped_as(y="x"), rule, (("x", "y"),))
+
+
+def _root(shapes: Shapes, attributes: Attributes) -> Invocation:
+    """Whether it is of a sum of squares is for the way back alone."""
+    return element_wise("sqrt", "x")(shapes, _without(attributes, "is_of_squares"))
 
 
 OPERATORS = (
@@ -105,5 +118,5 @@ OPERATORS = (
     _unary("reciprocal", _reciprocal_rule),
     _unary("rsqrt", _rsqrt_rule),
     _unary("sin", _sin_rule),
-    _unary("sqrt", _sqrt_rule),
+    Operator("sqrt", _root, shaped_as(y="x"), _sqrt_rule, (("x", "y"),)),
 )

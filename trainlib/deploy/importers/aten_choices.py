@@ -15,7 +15,7 @@ from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import chosen, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_pools import extreme
-from trainlib.deploy.importers.aten_shapes import expanded
+from trainlib.deploy.importers.aten_shapes import Known, expanded
 
 LARGE = 2.0**126
 
@@ -43,7 +43,8 @@ def _above(i: Importer, a: str, b: str, low: float = 0.0) -> str:
     return i.graph.stop(clamped(i, away, low, 1.0))
 
 
-def _not(i: Importer, truth: str) -> str:
+def negation(i: Importer, truth: str) -> str:
+    """1 where a truth value is 0, else 0."""
     return _node(i, "subtract", i.constant([1.0]), truth)
 
 
@@ -58,7 +59,7 @@ def _comparison(of: Any, *, turns: bool = False, is_not: bool = False) -> Rule:
     def rule(i: Importer, a: Any, b: Any) -> str:
         first, second = _floats(i, a), _floats(i, b)
         truth = of(i, second, first) if turns else of(i, first, second)
-        return i.graph.stop(_not(i, truth) if is_not else truth)
+        return i.graph.stop(negation(i, truth) if is_not else truth)
 
     return rule
 
@@ -68,7 +69,7 @@ def _all_of(i: Importer, a: Any, b: Any) -> str:
 
 
 def _any_of(i: Importer, a: Any, b: Any) -> str:
-    return _not(i, _node(i, "multiply", _not(i, _floats(i, a)), _not(i, _floats(i, b))))
+    return negation(i, _node(i, "multiply", negation(i, _floats(i, a)), negation(i, _floats(i, b))))
 
 
 def where(i: Importer, condition: Any, a: Any, b: Any) -> str:
@@ -80,7 +81,7 @@ def where(i: Importer, condition: Any, a: Any, b: Any) -> str:
     shape = np.broadcast_shapes(*shapes)
     parts = [
         _kept(i, expanded(i, keeps, shape), expanded(i, value, shape))
-        for keeps, value in zip((truth, _not(i, truth)), values, strict=True)
+        for keeps, value in zip((truth, negation(i, truth)), values, strict=True)
     ]
     return _node(i, "add", *parts)
 
@@ -92,6 +93,22 @@ def _kept(i: Importer, truth: str, x: str) -> str:
 
 def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
     return where(i, mask, value, x)
+
+
+def _sign(i: Importer, x: Any) -> str:
+    return _above(i, i.name(x), i.constant([0.0]), -1.0)
+
+
+def _threshold(i: Importer, x: Any, limit: float, value: float) -> str:
+    """x where it is above a limit, else a value."""
+    above = _above(i, i.name(x), i.constant([float(limit)]))
+    return where(i, Known(i, above), x, float(value))
+
+
+def _hardshrink(i: Importer, x: Any, limit: float = 0.5) -> str:
+    """0 where the magnitude is not above a limit."""
+    size = i.node("abs_fw", {"x": i.name(x)})["y"]
+    return where(i, Known(i, _above(i, size, i.constant([float(limit)]))), x, 0.0)
 
 
 def larger(i: Importer, a: str, b: str, *, is_smaller: bool = False) -> str:
@@ -133,7 +150,7 @@ def largest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> st
     for axis in axes:
         most = extreme(i, most, axis, True)
     is_less = _above(i, expanded(i, i.graph.stop(most), shape), x)
-    truth = _not(i, is_less)
+    truth = negation(i, is_less)
     share = i.graph.stop(_node(i, "divide", truth, reduced(i, truth, axes, True, "sum")))
     return reduced(i, _node(i, "multiply", _kept(i, share, x), share), axes, keep, "sum")
 
@@ -155,10 +172,11 @@ RULES: dict[str, Rule] = {
     "amax": _largest,
     "amin": _smallest,
     "bitwise_and.Tensor": _all_of,
-    "bitwise_not": lambda i, x: _not(i, _floats(i, x)),
+    "bitwise_not": lambda i, x: negation(i, _floats(i, x)),
     "bitwise_or.Tensor": _any_of,
+    "hardshrink": _hardshrink,
     "logical_and": _all_of,
-    "logical_not": lambda i, x: _not(i, _floats(i, x)),
+    "logical_not": lambda i, x: negation(i, _floats(i, x)),
     "logical_or": _any_of,
     "masked_fill.Scalar": _masked,
     "max": _largest,
@@ -167,6 +185,9 @@ RULES: dict[str, Rule] = {
     "min": _smallest,
     "minimum": _minimum,
     "min.other": _minimum,
+    "sign": _sign,
+    "threshold": _threshold,
+    "threshold_": _threshold,
     "where.ScalarOther": where,
     "where.ScalarSelf": where,
     "where.self": where,

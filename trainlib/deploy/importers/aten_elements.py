@@ -8,6 +8,7 @@ import numpy as np
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped, mapped
 from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.deploy.importers.aten_shapes import expanded
 
 MOST_POWER = 16
 
@@ -49,12 +50,16 @@ def _div(i: Importer, a: Any, b: Any) -> str:
 
 def _pow(i: Importer, x: Any, exponent: float) -> str:
     """Roots and reciprocals, and powers by repeated squares."""
-    for known, op in ((0.5, "sqrt"), (-0.5, "rsqrt"), (-1, "reciprocal")):
+    for known, op in ((0.5, "sqrt"), (-0.5, "rsqrt")):
         if exponent == known:
             return i.node(op, {"x": i.name(x)})["y"]
-    if exponent not in range(1, MOST_POWER + 1):
-        raise DeployError(f"exponent {exponent}; there are 1 to {MOST_POWER}, 0.5, -0.5 and -1")
-    power, result, left = i.name(x), "", int(exponent)
+    if abs(exponent) not in range(1, MOST_POWER + 1):
+        raise DeployError(
+            f"exponent {exponent}; there are 1 to {MOST_POWER}, 0.5, and their negatives"
+        )
+    power, result, left = i.name(x), "", int(abs(exponent))
+    if exponent < 0:
+        power = i.node("reciprocal", {"x": power})["y"]
     while left:
         if left & 1:
             result = i.node("multiply", {"a": result, "b": power})["y"] if result else power
@@ -124,7 +129,7 @@ def _variance(is_root: bool) -> Rule:
         if count <= correction:
             raise DeployError(f"{count} elements; a variance takes more than {correction}")
         y = i.scaled(total, 1 / (count - correction))
-        return i.node("sqrt", {"x": y})["y"] if is_root else y
+        return _root_of_squares(i, y) if is_root else y
 
     return rule
 
@@ -138,7 +143,12 @@ def _norm(
     if order == 1:
         return reduced(i, i.node("abs_fw", {"x": name})["y"], dims, keep, "sum")
     square = i.node("multiply", {"a": name, "b": name})["y"]
-    return i.node("sqrt", {"x": reduced(i, square, dims, keep, "sum")})["y"]
+    return _root_of_squares(i, reduced(i, square, dims, keep, "sum"))
+
+
+def _root_of_squares(i: Importer, total: str) -> str:
+    """Where all squares are 0, none of what they are of has a gradient, as in PyTorch."""
+    return i.node("sqrt", {"x": total}, is_of_squares=True)["y"]
 
 
 def _cosine(i: Importer, a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> str:
@@ -158,9 +168,17 @@ def chosen(i: Importer, condition: np.ndarray, a: Any, b: Any) -> str:
             fixed = np.asarray(value if isinstance(value, (int, float)) else i.array(value))
             parts.append(i.constant(np.where(keeps, fixed, 0).astype(np.float32)))
         else:
-            kept = i.constant(keeps.astype(np.float32))
-            parts.append(i.node("multiply", {"a": i.name(value), "b": kept})["y"])
+            parts.append(_kept(i, i.name(value), keeps))
     return i.node("add", dict(zip("ab", parts, strict=True)))["y"]
+
+
+def _kept(i: Importer, x: str, keeps: np.ndarray) -> str:
+    """x where it is kept, else 0: by its bits where a constant may have made it infinite."""
+    shape = np.broadcast_shapes(i.graph.values[x].shape, keeps.shape)
+    if i.is_finite(x):
+        return i.node("multiply", {"a": x, "b": i.constant(keeps.astype(np.float32))})["y"]
+    truth = i.constant(np.broadcast_to(keeps, shape).astype(np.float32))
+    return i.node("relu_bw", {"x": truth, "dy": expanded(i, x, shape)})["dx"]
 
 
 RULES: dict[str, Rule] = {

@@ -42,6 +42,10 @@ class Importer:
         """Is it known before the run?"""
         return isinstance(self._found(value), np.ndarray)
 
+    def is_truth(self, value: Any) -> bool:
+        """Are they truth values in PyTorch? They are 1 and 0 here."""
+        return str(getattr(value, "meta", {}).get("val", value).dtype) == "torch.bool"
+
     def array(self, value: Any) -> np.ndarray:
         """A value that is known before the run.
 
@@ -62,6 +66,21 @@ class Importer:
             return None
         own = self.graph.values[found]
         return self.graph.arrays[root].reshape(-1)[offset:][: own.elements].reshape(own.shape)
+
+    def is_finite(self, name: str) -> bool:
+        """Is a value computed without an infinite constant? A mask's is -inf."""
+        made = {out: node for node in self.graph.nodes for out in node.outputs.values()}
+        left, seen = [name], set[str]()
+        while left:
+            root = self.graph.root(left.pop())
+            if root in seen:
+                continue
+            seen.add(root)
+            array = self.graph.arrays.get(root)
+            if array is not None and not np.isfinite(array).all():
+                return False
+            left += made[root].inputs.values() if root in made else ()
+        return True
 
     def optional(self, value: Any) -> str | None:
         """The value that an argument is, or None."""

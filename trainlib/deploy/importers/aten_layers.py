@@ -8,7 +8,7 @@ import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_importer import Importer, Rule, both
-from trainlib.deploy.importers.aten_shapes import expanded, permuted
+from trainlib.deploy.importers.aten_shapes import expanded, gathered, permuted
 
 
 def _convolution(
@@ -90,14 +90,46 @@ def _nearest(i: Importer, x: Any, size: Any, scales: Any = None) -> str:
 
 
 def _resized(i: Importer, op: str, x: Any, size: Any, scales: Any, **how: Any) -> str:
+    """Kernels go by the sizes. Where factors are others, as 1.7 of 5 to 8 places, PyTorch goes by
+    those, but for an axis that stays as it is, and for lines that are aligned.
+    """
     shape = i.shape(x)
     if size is None:
         size = [floor(n * factor) for n, factor in zip(shape[2:], scales, strict=True)]
+        axes = list(zip(shape[2:], size, scales, strict=True))
+        is_exact = all(m in (n, n * factor) for n, m, factor in axes)
+        if not how.get("aligned") and not is_exact:
+            return (_nearest_by if op == "nearest_fw" else _bilinear_by)(i, i.name(x), axes)
     is_line = len(shape) == 3
     name = i.graph.reshaped(i.name(x), (*shape[:2], 1, shape[2])) if is_line else i.name(x)
     out = (1, *size) if is_line else tuple(size)
     y = i.node(op, {"x": name}, out=out, **how)["y"]
     return i.graph.reshaped(y, (*shape[:2], *size)) if is_line else y
+
+
+def _nearest_by(i: Importer, x: str, axes: Sequence[tuple[int, int, float]]) -> str:
+    """By factors: sizes before, after, and the factor of each axis of an image."""
+    shape = i.graph.values[x].shape
+    numbers = np.arange(prod(shape)).reshape(shape)
+    for axis, (n, m, factor) in enumerate(axes, 2):
+        places = np.arange(m) * np.float32(1 / factor if m != n else 1)
+        numbers = numbers.take(np.minimum(places.astype(int), n - 1), axis)
+    return gathered(i, x, numbers)
+
+
+def _bilinear_by(i: Importer, x: str, axes: Sequence[tuple[int, int, float]]) -> str:
+    """By factors, see `_nearest_by`: a product with the shares of both neighbours for each axis."""
+    for axis, (n, m, factor) in enumerate(axes, 2):
+        if m == n:
+            continue
+        places = np.maximum((np.arange(m) + 0.5) / factor - 0.5, 0)
+        first = np.minimum(places.astype(int), n - 1)
+        second, share = np.minimum(first + 1, n - 1), np.minimum(places - first, 1)
+        shares = np.zeros((m, n), np.float32)
+        np.add.at(shares, (np.arange(m), first), 1 - share)
+        np.add.at(shares, (np.arange(m), second), share)
+        x = multiplied(i, x, axis, shares)
+    return x
 
 
 def _linear(i: Importer, x: Any, weight: Any, bias: Any = None) -> str:

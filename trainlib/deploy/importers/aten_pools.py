@@ -8,7 +8,7 @@ import numpy as np
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_importer import Importer, Rule, both, pair
 from trainlib.deploy.importers.aten_layers import multiplied
-from trainlib.deploy.importers.aten_shapes import joined, part
+from trainlib.deploy.importers.aten_shapes import Known, joined, part
 
 
 def _max_pool(
@@ -151,15 +151,29 @@ def _window(size: int, count: int, number: int) -> tuple[int, int]:
     return number * size // count, -(-(number + 1) * size // count)
 
 
+def _in_batches(name: str, rule: Rule) -> dict[str, Rule]:
+    """A rule for lines and one for images, each of several channels: for one alone, too."""
+
+    def of(axes: int) -> Rule:
+        def own(i: Importer, x: Any, *how: Any, **named: Any) -> Any:
+            shape = i.shape(x)
+            if len(shape) == axes + 2:
+                return rule(i, x, *how, **named)
+            found = rule(i, Known(i, i.graph.reshaped(i.name(x), (1, *shape))), *how, **named)
+            first, *others = found if isinstance(found, tuple) else (found,)
+            y = i.graph.reshaped(first, i.graph.values[first].shape[1:])
+            return (y, *others) if others else y
+
+        return own
+
+    return {f"{name}{axes}d": of(axes) for axes in (1, 2)}
+
+
 RULES: dict[str, Rule] = {
-    "adaptive_avg_pool1d": _adaptive_average,
-    "adaptive_avg_pool2d": _adaptive_average,
-    "adaptive_max_pool1d": _adaptive_max,
-    "adaptive_max_pool2d": _adaptive_max,
-    "avg_pool1d": _avg_pool,
-    "avg_pool2d": _avg_pool,
+    **_in_batches("adaptive_avg_pool", _adaptive_average),
+    **_in_batches("adaptive_max_pool", _adaptive_max),
+    **_in_batches("avg_pool", _avg_pool),
+    **_in_batches("max_pool", _max_pool),
     "max.dim": _largest_of_axis,
-    "max_pool1d": _max_pool,
-    "max_pool2d": _max_pool,
     "min.dim": _smallest_of_axis,
 }

@@ -8,10 +8,12 @@ import numpy as np
 
 from trainlib.deploy.graph.sequences import WEIGHTS
 from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_choices import negation, where
 from trainlib.deploy.importers.aten_elements import dropped
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_layers import product
-from trainlib.deploy.importers.aten_shapes import gathered, joined, permuted
+from trainlib.deploy.importers.aten_pools import extreme
+from trainlib.deploy.importers.aten_shapes import Known, gathered, joined, permuted
 
 
 def _layers(cell: str, **how: Any) -> Rule:
@@ -147,8 +149,10 @@ def _attention(
     if enable_gqa:
         keys, values = (_repeated_heads(i, n, i.shape(q)[-3]) for n in (keys, values))
     scores = product(i, queries, keys, turns_right=True)
-    scores = _masked(i, scores, mask, causal)
+    scores, some = _masked(i, scores, mask, causal)
     weights = i.node("softmax_fw", {"x": scores}, axis=-1)["y"]
+    if some is not None:
+        weights = i.node("multiply", {"a": weights, "b": some})["y"]
     return product(i, dropped(i, weights, dropout), values)
 
 
@@ -159,23 +163,41 @@ def _repeated_heads(i: Importer, x: str, heads: int) -> str:
     return gathered(i, x, numbers.repeat(heads // shape[-3], -3))
 
 
-def _masked(i: Importer, scores: str, mask: Any, causal: bool) -> str:
-    """Scores with a mask: numbers are added, what is False does not count, nor what is later."""
+def _masked(i: Importer, scores: str, mask: Any, causal: bool) -> tuple[str, str | None]:
+    """Scores with a mask: numbers are added, what is False does not count, nor what is later.
+
+    And a factor of each row, 0 where nothing counts; None: in all of them something may.
+    """
     if causal:
         *_, rows, columns = i.graph.values[scores].shape
         late = np.triu(np.ones((rows, columns), bool), 1)
         scores = i.node("add", {"a": scores, "b": i.constant(np.where(late, -np.inf, 0.0))})["y"]
     if mask is None:
-        return scores
-    if i.is_array(mask) and i.array(mask).dtype.kind in "bi":
-        own = i.constant(np.where(i.array(mask), 0.0, -np.inf))
-    else:
-        own = i.name(mask)
-    return i.node("add", {"a": scores, "b": own})["y"]
+        return scores, None
+    if i.is_array(mask):
+        return _masked_by_constants(i, scores, i.array(mask))
+    if i.is_truth(mask):
+        some = extreme(i, i.name(mask), -1, True)
+        counts = i.node("add", {"a": i.name(mask), "b": negation(i, some)})["y"]
+        return where(i, Known(i, counts), Known(i, scores), -np.inf), i.graph.stop(some)
+    return i.node("add", {"a": scores, "b": i.name(mask)})["y"], None
 
 
-def _embedding(i: Importer, table: Any, index: Any, padding: int = -1, *_: Any) -> str:
+def _masked_by_constants(i: Importer, scores: str, mask: np.ndarray) -> tuple[str, str | None]:
+    """As `_masked`, where all is known before the run."""
+    values = np.where(mask, 0.0, -np.inf) if mask.dtype.kind in "bi" else mask
+    some = (values > -np.inf).any(-1, keepdims=True)
+    own = i.constant(np.where(some, values, 0.0))
+    factor = None if some.all() else i.constant(some.astype(np.float32))
+    return i.node("add", {"a": scores, "b": own})["y"], factor
+
+
+def _embedding(
+    i: Importer, table: Any, index: Any, padding: int = -1, by_frequency: bool = False, *_: Any
+) -> str:
     """padding: a row that does not learn; -1: all do."""
+    if by_frequency:
+        raise DeployError("scale_grad_by_freq; the kernel has none: leave it out")
     how = {} if padding == -1 else {"frozen": padding % i.shape(table)[0]}
     return i.node("take", {"table": i.name(table), "index": i.name(index)}, **how)["y"]
 

@@ -202,10 +202,10 @@ def _cat(i: Importer, values: Sequence[Any], dim: int = 0) -> str:
 
 
 def _stack(i: Importer, values: Sequence[Any], dim: int = 0) -> str:
-    return _cat(i, [_Known(i, _unsqueeze(i, value, dim)) for value in values], dim)
+    return _cat(i, [Known(i, _unsqueeze(i, value, dim)) for value in values], dim)
 
 
-class _Known:
+class Known:
     """A value without a node of torch."""
 
     def __init__(self, i: Importer, name: str) -> None:
@@ -259,6 +259,36 @@ def _same(i: Importer, x: Any, *_: Any, **__: Any) -> str:
     return i.name(x)
 
 
+def _slice_scatter(
+    i: Importer, x: Any, piece: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> str:
+    """A value with one piece of it replaced: what is before and after that, around the other.
+
+    raises    DeployError for a step
+    """
+    if step != 1:
+        raise DeployError(f"a step of {step} in a slice that is written; join what is written")
+    shape, dim = i.shape(x), dim % len(i.shape(x))
+    first, last, _ = slice(start, end).indices(shape[dim])
+    around = [i.name(piece)]
+    if first > 0:
+        around.insert(0, _slice(i, x, dim, 0, first))
+    if last < shape[dim]:
+        around.append(_slice(i, x, dim, last, shape[dim]))
+    return joined(i, around, dim)
+
+
+def _select_scatter(i: Importer, x: Any, piece: Any, dim: int, index: int) -> str:
+    index %= i.shape(x)[dim]
+    return _slice_scatter(i, x, Known(i, _unsqueeze(i, piece, dim)), dim, index, index + 1)
+
+
+def _filled(i: Importer, x: Any, value: Any, *_: Any) -> str:
+    """Another value, or a number, in the shape of x."""
+    is_number = isinstance(value, (int, float))
+    return expanded(i, i.constant([float(value)]) if is_number else i.name(value), i.shape(x))
+
+
 RULES: dict[str, Rule] = {
     "_assert_tensor_metadata": _nothing,
     "alias": _same,
@@ -268,10 +298,13 @@ RULES: dict[str, Rule] = {
     "clone": _same,
     "concat": _cat,
     "contiguous": _same,
+    "copy": _filled,
     "detach": _stopped,
     "detach_": _stopped,
     "expand": lambda i, x, sizes, **_: expanded(i, i.name(x), sizes),
     "expand_as": lambda i, x, other: expanded(i, i.name(x), i.shape(other)),
+    "fill.Scalar": _filled,
+    "fill.Tensor": _filled,
     "flatten.using_ints": _flatten,
     "getitem": _getitem,
     "glu": _glu,
@@ -284,7 +317,9 @@ RULES: dict[str, Rule] = {
     "repeat": _repeat,
     "reshape": _view,
     "select.int": _select,
+    "select_scatter": _select_scatter,
     "slice.Tensor": _slice,
+    "slice_scatter": _slice_scatter,
     "split.Tensor": _split,
     "split.sizes": _pieces,
     "split_with_sizes": _pieces,

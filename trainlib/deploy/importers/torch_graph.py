@@ -1,14 +1,16 @@
 """PyTorch in: a module and its loss as a graph, by torch.export.
 
-torch is an optional extra, and imported in this file alone. The module's mode counts: a batch norm
-in evaluation mode uses its running statistics; parameters with requires_grad = False do not learn.
+torch is an optional extra, and imported here and in `torch_program` alone. The module's mode
+counts: a batch norm in evaluation mode uses its running statistics; parameters with
+requires_grad = False do not learn.
 """
 
 import copy
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -30,6 +32,7 @@ from trainlib.deploy.importers import (
 )
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_shapes import gathered
+from trainlib.deploy.importers.torch_program import plain, recomposed
 
 FILES = (
     aten_activations,
@@ -101,7 +104,7 @@ def graph_of(
             f"{type(module).__name__}: torch.export cannot capture it: {_line(error)}; "
             f"its forward must not depend on values"
         ) from None
-    firsts = _firsts(wrapped)
+    firsts, program = _firsts(wrapped), plain(program)
     try:
         return _graph(program, firsts)
     except NoKernelError as refused:
@@ -113,11 +116,12 @@ def graph_of(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let torch log nothing: what goes wrong is an exception, too."""
+    """Let torch log and print nothing: what goes wrong is an exception, too."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with redirect_stderr(StringIO()):
+            yield
     finally:
         logging.disable(level)
 
@@ -186,9 +190,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     while unknown := _unknown(program) - tried:
         tried |= unknown
         if known := {target: ways[target] for target in unknown if target in ways}:
-            with catch_warnings():
-                simplefilter("ignore")  # torch's of itself
-                program = program.run_decompositions(known)
+            program = recomposed(program, known)
     return program
 
 
@@ -248,32 +250,13 @@ def _calls(importer: Importer, module: Any, mistakes: list[DeployError]) -> None
         if node.op != "call_function":
             continue
         try:
-            if node.target is torch.ops.higher_order.wrap_with_set_grad_enabled:
-                importer.known[node] = _without_gradient(importer, module, node, mistakes)
-            else:
-                _call(importer, node)
+            _call(importer, node)
         except DeployError as error:
             may_follow = not missing.isdisjoint(node.all_input_nodes)
             if isinstance(error, NoKernelError) or not may_follow:
                 mistakes.append(error)
             missing.add(node)
             importer.known[node] = _stand_in(importer.graph, node.name, node.meta.get("val"))
-
-
-def _without_gradient(
-    importer: Importer, module: Any, node: Any, mistakes: list[DeployError]
-) -> tuple[Any, ...]:
-    """What a part of a module gives under torch.no_grad(), or enable_grad()."""
-    is_enabled, part, *given = node.args
-    inner = module.get_submodule(part.target)
-    inputs = [n for n in inner.graph.nodes if n.op == "placeholder"]
-    importer.known |= {n: importer.known[a] for n, a in zip(inputs, given, strict=True)}
-    _calls(importer, inner, mistakes)
-    (output,) = (n for n in inner.graph.nodes if n.op == "output")
-    found = [importer.known[argument] for argument in output.args[0]]
-    if is_enabled:
-        return tuple(found)
-    return tuple(importer.graph.stop(v) if isinstance(v, str) else v for v in found)
 
 
 def _placeholder(
@@ -291,7 +274,7 @@ def _placeholder(
         if node.name not in signature.user_inputs:
             raise DeployError(f"{node.name}: an input that is no tensor; there are x and a target")
         dtype = "float32" if fake.is_floating_point() else "int32"
-        importer.known[node] = graph.add(node.name, tuple(fake.shape), "input", dtype)
+        importer.known[node] = graph.add(graph.fresh(node.name), tuple(fake.shape), "input", dtype)
         return
     tensor = state[target].detach().cpu()
     if not tensor.numel() or target.endswith("num_batches_tracked"):
@@ -347,7 +330,7 @@ def _call(importer: Importer, node: Any) -> None:
         )
     try:
         importer.known[node] = rule(importer, *node.args, **node.kwargs)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ZeroDivisionError) as error:
         raise DeployError(f"{where}: {error}") from None
 
 

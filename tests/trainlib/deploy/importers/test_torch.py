@@ -117,6 +117,64 @@ def extremes(m, x):
     return z + y.logsumexp((1, 2), True) - y.logsumexp((-1, 0))[None, :, None]
 
 
+def of_nothing(m, x):
+    """Norms, deviations and similarities of rows that are 0, which have no gradient."""
+    y, z = m.first(x), m.first(-x) * torch.tensor([[1.0], [0.0], [1.0]])
+    lengths = z.norm(dim=1, keepdim=True) + z.std(1, keepdim=True)
+    return F.normalize(z, dim=1) + lengths * y + F.cosine_similarity(z, y)[:, None]
+
+
+def changed(m, x):
+    """What is changed in place is seen through all that lies in the same memory."""
+    y, flat = (z := m.first(x) * 1), z.view(-1)
+    flat.mul_(2)
+    y[:, 0] = 3
+    y[1, 1:3] += m.first(x)[0, :2]
+    F.leaky_relu_(y.t(), 0.1)
+    return y * flat.view_as(y)
+
+
+def assigned(m, x):
+    y = x.new_zeros(3, 6)
+    for n in range(3):
+        y[n, :4] = m.first(x[n])
+    return y
+
+
+def without_infinities(m, x):
+    """What is not chosen may be infinite by a mask."""
+    late = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
+    return torch.where(late, 0.5, m.first(x).masked_fill(late, float("-inf")))
+
+
+def alone(m, x):
+    """Pools of one image or line without an axis of batches."""
+    y = m.first(x)
+    images = F.max_pool2d(y, 2) + F.avg_pool2d(y, 2) + F.adaptive_avg_pool2d(y, (2, 2))
+    lines = F.max_pool1d(y[0], 2) + F.adaptive_max_pool1d(y[1], 2)
+    return images + F.adaptive_max_pool2d(y, 2) + lines.mean()
+
+
+def masked_by_itself(m, x):
+    """Masks of truth values that are computed, with rows in which nothing counts; and constant."""
+    late = torch.tril(torch.ones(5, 5, dtype=torch.bool), -1)
+    y = F.scaled_dot_product_attention(m.first(x), x, x, attn_mask=late)
+    few = m.first(x)[..., 0] > 0.2
+    y = F.scaled_dot_product_attention(y, m.first(x), x, attn_mask=few[:, :, None] & few[:, None])
+    return F.scaled_dot_product_attention(y, m.first(x), x, attn_mask=few[:, None])
+
+
+class Names(nn.Module):
+    """Parameters that are called as a batch is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.x, self.target, self.loss = (nn.Parameter(torch.rand(4)) for _ in range(3))
+
+    def forward(self, x):
+        return (x * self.x - self.target) * self.loss
+
+
 def in_others(m, x):
     """Operators without a kernel of their own, which PyTorch puts together from others."""
     y = torch.einsum("bchw,oc->bohw", m.norm(x), m.last.weight)
@@ -222,6 +280,28 @@ MODULES = {
         (2, 3, 4, 2),
     ),
     "extremes": (Of(extremes, first=nn.Linear(4, 3)), (2, 3, 4)),
+    "of nothing": (Of(of_nothing, first=nn.Linear(4, 4)), (3, 4)),
+    "changed": (Of(changed, first=nn.Linear(4, 4)), (3, 4)),
+    "assigned": (Of(assigned, first=nn.Linear(4, 4)), (3, 4)),
+    "without infinities": (Of(without_infinities, first=nn.Linear(4, 4)), (3, 4)),
+    "alone": (Of(alone, first=nn.Linear(4, 4)), (2, 4, 4)),
+    "masked by itself": (Of(masked_by_itself, first=nn.Linear(4, 4)), (2, 5, 4)),
+    "names": (Names(), (3, 4)),
+    "factors": (
+        nn.Sequential(
+            *(nn.Conv2d(2, 3, 1), nn.Upsample(scale_factor=1.7), nn.Conv2d(3, 2, 2)),
+            *(nn.Upsample(scale_factor=(1.3, 0.6), mode="bilinear"), nn.Conv2d(2, 2, 2)),
+            *(nn.Upsample(scale_factor=2.5), nn.Upsample(scale_factor=(1.1, 2), mode="bilinear")),
+        ),
+        (2, 2, 5, 6),
+    ),
+    "thresholds": (
+        nn.Sequential(
+            *(nn.Linear(4, 6), nn.Threshold(0.1, 0.2), nn.Linear(6, 6), nn.Hardshrink(0.2)),
+            Of(lambda m, x: (x.abs() + 1) ** -3 * x.sign()),
+        ),
+        (3, 4),
+    ),
     "functions": (Of(functions, first=nn.Linear(4, 6)), (3, 4)),
     "transposed": (
         nn.Sequential(
@@ -264,7 +344,8 @@ def gradients(module, loss, x, target):
 def interpreted(graph, x, target):
     graph = differentiate(graph)
     graph.validate()
-    interpreter = Interpreter(graph, {"x": x.numpy(), "target": target.numpy()})
+    names = [value.name for value in graph.of_role("input")]
+    interpreter = Interpreter(graph, dict(zip(names, (x.numpy(), target.numpy()), strict=True)))
     interpreter.run()
     return interpreter, {n: interpreter.get(g) for n, g in graph.gradients.items()}
 
@@ -359,7 +440,13 @@ def test_a_row_of_an_embedding_that_pads_does_not_learn():
     assert gradient[1].any()
 
 
-@pytest.mark.parametrize("name", ["masks", "arranged", "exponentials"])
+ON_THE_CHIP = (
+    *("masks", "arranged", "exponentials", "of nothing", "changed", "without infinities", "alone"),
+    *("masked by itself", "names", "factors", "thresholds"),
+)
+
+
+@pytest.mark.parametrize("name", ON_THE_CHIP)
 def test_what_is_made_of_other_operators_is_right_on_the_chip(name):
     module, shape = MODULES[name]
     torch.manual_seed(1)
@@ -432,6 +519,26 @@ def test_padding_of_zeros_becomes_the_convolutions_own():
     assert graph.nodes[0].attributes["padding"] == (2, 1, 1, 0)
 
 
+class Counts(nn.Module):
+    """A mean over batches of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return x - self.mean
+
+
+def changed_without_gradient(m, x):
+    y = m.first(x)
+    with torch.no_grad():
+        y.mul_(2)
+    return y
+
+
 class Unknown(nn.Module):
     def forward(self, x):
         return torch.floor(x)
@@ -450,6 +557,25 @@ REFUSALS = {
     "ceil mode": (
         nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.AvgPool2d(2, ceil_mode=True), nn.Flatten()),
         "layer 1: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out",
+    ),
+    "buffer": (
+        Counts(),
+        "mean: forward changes it; on the chip a batch norm changes its buffers, and the optimizer "
+        "parameters",
+    ),
+    "changed": (
+        Of(changed_without_gradient, first=nn.Linear(4, 4)),
+        "layer mul_: what has a gradient is changed in place under torch.no_grad(); use detach()",
+    ),
+    "division": (Of(lambda m, x: x / 0), "layer div: div.Tensor: division by zero"),
+    "power": (
+        Of(lambda m, x: x**1.5),
+        "layer pow_1: pow.Tensor_Scalar: exponent 1.5; there are 1 to 16, 0.5, and their negatives",
+    ),
+    "step": (
+        Of(lambda m, x: (y := x * 1).index_fill_(1, torch.tensor([0]), 1) + y),
+        "layer index_fill_: index_fill_.int_Scalar: there is no kernel for it; `pulpsim deploy "
+        "--operators` lists those that there are",
     ),
     "values": (
         Of(lambda m, x: x * x.round()),
@@ -483,6 +609,20 @@ def test_what_has_no_kernel_is_refused_with_the_layer_and_the_way_out(name):
         target = copy.deepcopy(module)(torch.randn(2, 4))
     with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         graph_of(module, F.mse_loss, torch.randn(2, 4), target)
+
+
+def test_a_table_whose_gradients_go_by_frequency_is_refused():
+    module = nn.Sequential(nn.Embedding(7, 4, scale_grad_by_freq=True), nn.Flatten())
+    message = "layer 0: embedding: scale_grad_by_freq; the kernel has none: leave it out"
+    with pytest.raises(DeployError, match=f"^{message}$"):
+        graph_of(module, F.mse_loss, torch.tensor([[1, 2]]), torch.zeros(1, 8))
+
+
+def test_a_module_that_cannot_be_captured_prints_nothing(capfd):
+    module = Of(lambda m, x: x[: int(x.sum().item())])
+    with pytest.raises(DeployError, match=r"^Of: torch\.export cannot capture it: .*$"):
+        graph_of(module, F.mse_loss, torch.ones(2, 4), torch.ones(2, 4))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_module_that_depends_on_values_is_refused():
