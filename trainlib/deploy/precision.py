@@ -25,6 +25,7 @@ import numpy as np
 from trainlib.deploy.graph.registry import OPERATORS, add_node, shapes_of
 from trainlib.deploy.graph.values import DTYPES, TYPES, DeployError, Graph, Node, Shape
 from trainlib.deploy.optimizers import layer_of
+from trainlib.primitive.tensor import WORD
 
 SCALE = "loss_scale"
 STEPS = "loss_scale.steps"
@@ -161,8 +162,9 @@ def mix(graph: Graph, precision: Precision) -> None:
     casts = _Casts(graph)
     exponents = {graph.root(node.inputs["x"]) for node in nodes if node.op == "exp"}
     for node in nodes:
-        is_single = _is_single(graph, node, exponents)
-        element = "f32" if is_single else precision.element(graph, node)
+        element = precision.element(graph, node)
+        if _is_single(graph, node, exponents, element):
+            element = "f32"
         typed = _by_columns(replace(node, element=element), shapes_of(graph, node))
         operator = OPERATORS[node.op]
         tensors = operator.tensors(shapes_of(graph, node), typed.attributes, typed.element)
@@ -179,13 +181,16 @@ def mix(graph: Graph, precision: Precision) -> None:
     _drop_unused(graph)
 
 
-def _is_single(graph: Graph, node: Node, exponents: Set[str]) -> bool:
+def _is_single(graph: Graph, node: Node, exponents: Set[str], element: str) -> bool:
     """Must it be single precision, whatever its layer is?
 
-    What a power is of, single values such as scales of losses, and what is not less exact yet.
+    What a power is of, single values such as scales of losses, what is not less exact yet, and what
+    takes constants beyond the range of its type, as comparisons do.
     """
     if node.op not in WIDEST:
         return False
+    if any(_is_beyond(graph, name, element) for name in node.inputs.values()):
+        return True
     given = [graph.values[graph.root(name)] for name in node.inputs.values()]
     if any(value.dtype == "int32" for value in given):
         return True
@@ -193,6 +198,17 @@ def _is_single(graph: Graph, node: Node, exponents: Set[str]) -> bool:
     if exponents & {*outputs} or all(graph.values[name].elements == 1 for name in outputs):
         return True
     return any(v.role in ("temporary", "state") and v.dtype == "float32" for v in given)
+
+
+def _is_beyond(graph: Graph, name: str, element: str) -> bool:
+    """Is a constant finite, but not in that type?"""
+    value = graph.values[graph.root(name)]
+    if element == "f32" or value.role != "constant" or value.dtype != "float32":
+        return False
+    array = graph.arrays[value.name]
+    with np.errstate(over="ignore"):
+        halves = array.astype(DTYPES[TYPES[element]]).astype(np.float32)
+    return bool((np.isfinite(array) & ~np.isfinite(halves)).any())
 
 
 def _by_columns(node: Node, shapes: Mapping[str, Shape]) -> Node:
@@ -225,10 +241,13 @@ class _Casts:
         graph, value = self.graph, self.graph.values[name]
         root, offset = graph.place(name)
         have = graph.values[root].dtype
-        if have == dtype or "int32" in (have, dtype):
+        if "int32" in (have, dtype):
             return name
+        is_whole_word = offset * DTYPES[dtype].itemsize % WORD == 0
+        if have == dtype:
+            return name if is_whole_word else self._part(root, offset, value.shape, node)
         whole = graph.values[root]
-        if whole.role in ("parameter", "constant", "input"):
+        if whole.role in ("parameter", "constant", "input") and is_whole_word:
             return graph.view(
                 f"{name}.{NAMES[dtype]}",
                 self._cast(whole.name, 0, whole.shape, dtype, node),
@@ -244,12 +263,29 @@ class _Casts:
         if key not in self.known:
             value = graph.values[root]
             if value.role == "constant":
-                array = graph.arrays[root].astype(DTYPES[dtype])
+                array = graph.arrays[root].reshape(-1)[offset:][:count].astype(DTYPES[dtype])
                 self.known[key] = graph.constant(f"{root}.{NAMES[dtype]}", array, dtype)
             else:
-                part = graph.view(f"{root}.part", root, (count,), offset)
+                part = self._part(root, offset, (count,), node)
                 how = {"layer": node.layer, "step": node.step}
                 self.known[key] = cast(graph, part, value.dtype, dtype, root, **how)
+        return graph.reshaped(self.known[key], shape)
+
+    def _part(self, root: str, offset: int, shape: Shape, node: Node) -> str:
+        """A part of a value: a view, or a copy where it begins inside of a word."""
+        graph, value = self.graph, self.graph.values[root]
+        if offset * value.item % WORD == 0:
+            return graph.view(f"{root}.part", root, shape, offset)
+        count = int(np.prod(shape))
+        key = root, offset, count, value.dtype
+        if key not in self.known:
+            flat = graph.reshaped(root, (value.elements,))
+            box: dict[str, Any] = {"start": (offset,), "size": (count,)}
+            how: dict[str, Any] = {"layer": node.layer, "step": node.step}
+            how["element"] = NAMES[value.dtype]
+            self.known[key] = add_node(graph, "slice", {"x": flat}, box, **how)["y"]
+            made = self.known[key]
+            graph.values[made] = replace(graph.values[made], dtype=value.dtype)
         return graph.reshaped(self.known[key], shape)
 
 

@@ -308,3 +308,61 @@ def test_what_is_no_precision_is_said(how, message):
 def test_what_is_no_loss_scale_is_said(how, message):
     with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         LossScale(**how)
+
+
+class Odd(nn.Module):
+    """Parts of values, parameters and constants that begin inside of a word, where halves are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.lstm = nn.Linear(5, 5), nn.LSTM(5, 5, 2, bidirectional=True)
+        self.bias = nn.Parameter(torch.randn(3, 5))
+        self.register_buffer("scale", torch.rand(3, 5) + 1)
+
+    def forward(self, x):
+        y = self.first(x)
+        y, z = y[:, 0], y[:, 1:] + self.bias[1] * self.scale[1]
+        state = y[None].expand(4, -1, -1), self.bias[None, 1].expand(4, 2, 5)
+        return self.lstm(z.transpose(0, 1), state)[0][1].flatten()
+
+
+@HALVES
+def test_halves_may_begin_inside_of_a_word(dtype):
+    torch.manual_seed(4)
+    module, batch = Odd(), (torch.randn(2, 4, 5), torch.randn(20))
+    deployed = deploy(module, loss=F.mse_loss, batch=batch, optimizer=SGD(lr=0.1), dtype=dtype)
+    assert deployed.built(keeps_gradients=True).faults() == []
+    trained = deployed.train([batch], gradients=True)
+    wide = copy.deepcopy(module).double()
+    loss = F.mse_loss(wide(batch[0].double()), batch[1].double())
+    loss.backward()
+    assert trained.losses[0] == pytest.approx(loss.item(), rel=4 * ROUNDING[dtype])
+    for name, parameter in wide.named_parameters():
+        exact = parameter.grad.numpy()
+        error = np.linalg.norm(trained.gradients[0][name] - exact)
+        assert error <= 2 * PLACES**0.5 * ROUNDING[dtype] * np.linalg.norm(exact), name
+
+
+def equal(m, x):
+    """Comparisons of what is equal, and extremes."""
+    y = m.a(x).relu()
+    z = torch.maximum(y, m.b(x).relu()) + (y > 0) * y.amax(1, True) + torch.where(y >= 0, y, x)
+    return z * (y != 0) + y.sign()
+
+
+@HALVES
+def test_comparisons_of_what_is_equal_are_right_in_halves(dtype):
+    torch.manual_seed(5)
+    module = nn.Module()
+    module.a, module.b = nn.Linear(5, 5), nn.Linear(5, 5)
+    module.forward = lambda x: equal(module, x)
+    batch = torch.randn(3, 5), torch.randn(3, 5)
+    deployed = deploy(module, loss=F.mse_loss, batch=batch, optimizer=SGD(lr=0.1), dtype=dtype)
+    trained = deployed.train([batch], gradients=True)
+    loss = F.mse_loss(module(batch[0]), batch[1])
+    loss.backward()
+    assert trained.losses[0] == pytest.approx(loss.item(), rel=4 * ROUNDING[dtype])
+    for name, parameter in module.named_parameters():
+        exact = parameter.grad.double().numpy()
+        error = np.linalg.norm(trained.gradients[0][name] - exact)
+        assert error <= 2 * PLACES**0.5 * ROUNDING[dtype] * np.linalg.norm(exact), name
