@@ -2,6 +2,9 @@
 
 Source: MCHAN's trans_aligner. It holds the two beats pushed last; a target beat needs two source
 beats where the target's offset is not above the source's, else one to start with.
+
+A first beat that is ready while the target has no room and the source no further beat loses its
+byte enables: all of it is written, the bytes before the burst's first one as the ring has them.
 """
 
 from soc.dma.state import (
@@ -15,7 +18,7 @@ from soc.dma.state import (
     pop,
     push,
 )
-from soc.dma.words import joined
+from soc.dma.words import BEAT_BYTES, joined
 from soc.prelude.step import inlined_step, step
 
 
@@ -43,6 +46,8 @@ def align(channel, direction):
         _pop(channel, direction)
         if offered:
             _push(channel, direction)
+    elif channel["popped"] == 0 and not offered:
+        channel["first_enables"] = BEAT_BYTES
 
 
 @inlined_step
@@ -56,6 +61,7 @@ def _start(channel):
     length, push_offset, pop_offset, _, _ = pop(channel, ALIGN_BURSTS)
     channel["push_offset"] = push_offset
     channel["pop_offset"] = pop_offset
+    channel["first_enables"] = (BEAT_BYTES << pop_offset) & BEAT_BYTES
     channel["end_offset"] = (pop_offset + length - 1) & 7
     channel["pushes"] = (push_offset + length + 7) >> 3
     channel["pops"] = (pop_offset + length + 7) >> 3
@@ -104,11 +110,11 @@ def _pop(channel, direction):
     byte = 8 * (popped & 1) + channel["push_offset"] - channel["pop_offset"]
     low = _ring_word(channel["ring"], byte & 15)
     high = _ring_word(channel["ring"], (byte + 4) & 15)
-    enables = 0xFF
+    enables = BEAT_BYTES
     if popped == 0:
-        enables = (0xFF << channel["pop_offset"]) & 0xFF
+        enables = channel["first_enables"]
     if popped == channel["pops"] - 1:
-        enables &= 0xFF >> (7 - channel["end_offset"])
+        enables &= BEAT_BYTES >> (7 - channel["end_offset"])
     if direction == L1_TO_L2:
         push(channel, BEATS, low, high, enables)
     else:

@@ -119,9 +119,9 @@ def tick(dma, requested, granted, l1, l2, path, now):
         _count_accesses(dma, requested, granted)
     if dma["moving"] & ~dma["granted"]:
         step_ports(dma)
+    end_counters(dma)  # with what the commands of earlier cycles say of events
     if dma["offered"] | dma["offered_next"]:
         arbitrate_commands(dma)
-    end_counters(dma)
     _end_cycle(dma)
 
 

@@ -141,6 +141,7 @@ CHANNEL = np.dtype(
         ("popped", "i8"),
         ("push_offset", "i8"),
         ("pop_offset", "i8"),
+        ("first_enables", "i8"),  # of the first target beat
         ("end_offset", "i8"),  # offset of the last byte in its target beat
         ("ring", "i8", (4,)),  # the two beats pushed last
         # L2 side

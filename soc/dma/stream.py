@@ -48,11 +48,8 @@ from soc.dma.stream_beats import (
     set_beat,
 )
 from soc.dma.tcdm_side import REPLIED
-from soc.dma.words import ALL_BYTES
+from soc.dma.words import ALL_BYTES, BEAT_BYTES
 from soc.prelude.step import inlined_step, step
-
-BEAT_BYTES = 0xFF
-"""Enables of a beat."""
 
 
 @step

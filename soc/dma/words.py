@@ -7,6 +7,9 @@ WORD = 0xFFFFFFFF
 ALL_BYTES = 15
 """Enables of a word."""
 
+BEAT_BYTES = 0xFF
+"""Enables of a beat."""
+
 
 @inlined_step
 def joined(word, following, shift):

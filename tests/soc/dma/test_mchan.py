@@ -205,6 +205,17 @@ def test_a_burst_is_a_power_of_two():
     assert details["msg"] == "Value error, burst is 96; the bytes of a burst are a power of two"
 
 
+def test_an_end_has_the_event_bits_of_the_command_arbitrated_in_an_earlier_cycle():
+    """Two commands on a counter, of which the second alone asks for an event; the first ends when
+    the second is on its way: in three cycles of them it knows of the second's event.
+    """
+    first = transfer(8 | TO_L1 | INCREMENT, 0x80, 0)
+    second = transfer(8 | TO_L1 | INCREMENT | EVENT, 0x100, 0x40)[1:]
+    delays = range(14, 26)
+    results = [run(script_of("P 0 5", *first, f"D {delay}", *second)) for delay in delays]
+    assert [len(result.logs[EVENTS]) for result in results] == [1] * 4 + [2] * 3 + [1] * 5
+
+
 def test_an_interrupt_goes_to_the_interrupt_line_alone():
     word = 64 | TO_L1 | INCREMENT | 1 << 21
     result = run(script_of("P 3 5", *transfer(word, 0, 0)))
