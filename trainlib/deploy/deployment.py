@@ -112,6 +112,9 @@ class Deployed:
     _built: dict[Any, Built] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.precision.check(self.graph)
+
     def __repr__(self) -> str:
         counts = f"{len(self.graph.nodes)} operators, {len(self.graph.trained)} parameters learn"
         return f"<Deployed {counts} by {self.optimizer}, on {self.chip.name}>"

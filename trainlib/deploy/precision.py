@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainlib.deploy.graph.registry import OPERATORS, add_node, shapes_of
-from trainlib.deploy.graph.values import DTYPES, TYPES, DeployError, Graph, Node, Shape
+from trainlib.deploy.graph.values import DTYPES, MOST, TYPES, DeployError, Graph, Node, Shape
 from trainlib.deploy.optimizers import layer_of
 from trainlib.primitive.tensor import WORD
 
@@ -137,6 +137,16 @@ class Precision:
             return "f32"
         return wanted
 
+    def check(self, graph: Graph) -> None:
+        """raises    DeployError for a pattern that no layer's name fits"""
+        layers = list(dict.fromkeys(node.layer for node in graph.nodes))
+        for pattern in self.dtypes:
+            if not any(fnmatchcase(layer, pattern) for layer in layers):
+                raise DeployError(
+                    f"dtypes: no layer fits {pattern!r}; there are {', '.join(layers[:MOST])}"
+                    f"{' ...' if len(layers) > MOST else ''}"
+                )
+
     def takes(self, graph: Graph, node: Node, fused: Node) -> bool:
         """Does a fused node compute with what the plain one does?"""
         return self.element(graph, node) == self.element(graph, fused)
@@ -177,7 +187,7 @@ def mix(graph: Graph, precision: Precision) -> None:
             graph.values[value] = replace(graph.values[value], dtype=tensors[name].dtype.name)
     _retype_views(graph)
     for name, gradient in graph.gradients.items():
-        graph.gradients[name] = _single(graph, name, gradient)
+        graph.gradients[name] = _single(graph, name, gradient, casts)
     _drop_unused(graph)
 
 
@@ -245,7 +255,8 @@ class _Casts:
             return name
         is_whole_word = offset * DTYPES[dtype].itemsize % WORD == 0
         if have == dtype:
-            return name if is_whole_word else self._part(root, offset, value.shape, node)
+            how = {"layer": node.layer, "step": node.step}
+            return name if is_whole_word else self.part(root, offset, value.shape, **how)
         whole = graph.values[root]
         if whole.role in ("parameter", "constant", "input") and is_whole_word:
             return graph.view(
@@ -266,12 +277,12 @@ class _Casts:
                 array = graph.arrays[root].reshape(-1)[offset:][:count].astype(DTYPES[dtype])
                 self.known[key] = graph.constant(f"{root}.{NAMES[dtype]}", array, dtype)
             else:
-                part = self._part(root, offset, (count,), node)
                 how = {"layer": node.layer, "step": node.step}
+                part = self.part(root, offset, (count,), **how)
                 self.known[key] = cast(graph, part, value.dtype, dtype, root, **how)
         return graph.reshaped(self.known[key], shape)
 
-    def _part(self, root: str, offset: int, shape: Shape, node: Node) -> str:
+    def part(self, root: str, offset: int, shape: Shape, **how: Any) -> str:
         """A part of a value: a view, or a copy where it begins inside of a word."""
         graph, value = self.graph, self.graph.values[root]
         if offset * value.item % WORD == 0:
@@ -281,7 +292,6 @@ class _Casts:
         if key not in self.known:
             flat = graph.reshaped(root, (value.elements,))
             box: dict[str, Any] = {"start": (offset,), "size": (count,)}
-            how: dict[str, Any] = {"layer": node.layer, "step": node.step}
             how["element"] = NAMES[value.dtype]
             self.known[key] = add_node(graph, "slice", {"x": flat}, box, **how)["y"]
             made = self.known[key]
@@ -301,12 +311,14 @@ def cast(graph: Graph, name: str, source: str, target: str, called: str, **how: 
     ]
 
 
-def _single(graph: Graph, name: str, gradient: str) -> str:
+def _single(graph: Graph, name: str, gradient: str, casts: _Casts) -> str:
     """The gradient of a parameter as the optimiser takes it."""
     how: dict[str, Any] = {"layer": layer_of(graph, name), "step": "update"}
     value = graph.values[gradient]
-    flat = graph.reshaped(gradient, (value.elements,))
-    if value.dtype != "float32":
+    if value.dtype == "float32":
+        flat = graph.reshaped(gradient, (value.elements,))
+    else:
+        flat = casts.part(*graph.place(gradient), (value.elements,), **how)
         flat = cast(graph, flat, value.dtype, "float32", gradient, **how)
     if SCALE in graph.values:
         inverse = graph.view(f"{SCALE}.inverse", SCALE, (1,), 1)

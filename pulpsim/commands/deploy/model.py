@@ -178,7 +178,11 @@ def examples_of(
 
 
 def _check_finite(file: Path, name: str, array: np.ndarray) -> None:
-    """raises    ConfigError for what is no number in float32"""
+    """raises    ConfigError for other types, and for what is no number in float32"""
+    if array.dtype.kind not in "fiu":
+        raise ConfigError(
+            [f"{file}: {name} is of type {array.dtype}: there are floats and integers"]
+        )
     if array.dtype.kind != "f":
         return
     with np.errstate(over="ignore"):

@@ -226,6 +226,8 @@ def _tuned(options: Options, chip: Any) -> Any:
         if options.database:
             raise ConfigError([f"--database {options.database}: for --tuned; give that too"])
         return None
+    if options.database and not options.database.exists():
+        raise ConfigError([f"--database {options.database}: there is no such file"])
     return tuned_by(Database(options.database or cache_file("tuned.db")), chip)
 
 

@@ -277,6 +277,11 @@ def test_the_scale_takes_addresses_in_registers():
         ({"dtype": "fp8"}, "dtype = 'fp8'; there are f32, f16, bf16"),
         ({"dtypes": {"out": "int8"}}, "dtype = 'int8'; there are f32, f16, bf16"),
         (
+            {"dtypes": {"head.*": "f16"}},
+            "dtypes: no layer fits 'head.*'; there are stem, norm, relu, depth, point, add, "
+            "relu_1, mean, out, cross_entropy_loss",
+        ),
+        (
             {"dtype": "f16", "master": "f16"},
             "master = 'f16'; parameters and the optimiser's state are f32: halves lose updates "
             "that are small beside them",
@@ -316,20 +321,21 @@ class Odd(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.lstm = nn.Linear(5, 5), nn.LSTM(5, 5, 2, bidirectional=True)
-        self.bias = nn.Parameter(torch.randn(3, 5))
+        self.bias, self.token = nn.Parameter(torch.randn(3, 5)), nn.Parameter(torch.randn(4))
         self.register_buffer("scale", torch.rand(3, 5) + 1)
 
     def forward(self, x):
         y = self.first(x)
         y, z = y[:, 0], y[:, 1:] + self.bias[1] * self.scale[1]
         state = y[None].expand(4, -1, -1), self.bias[None, 1].expand(4, 2, 5)
-        return self.lstm(z.transpose(0, 1), state)[0][1].flatten()
+        y = self.lstm(z.transpose(0, 1), state)[0][1].flatten()
+        return torch.cat((y[:5], self.token, y[5:]))
 
 
 @HALVES
 def test_halves_may_begin_inside_of_a_word(dtype):
     torch.manual_seed(4)
-    module, batch = Odd(), (torch.randn(2, 4, 5), torch.randn(20))
+    module, batch = Odd(), (torch.randn(2, 4, 5), torch.randn(24))
     deployed = deploy(module, loss=F.mse_loss, batch=batch, optimizer=SGD(lr=0.1), dtype=dtype)
     assert deployed.built(keeps_gradients=True).faults() == []
     trained = deployed.train([batch], gradients=True)

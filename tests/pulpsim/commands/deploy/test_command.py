@@ -327,6 +327,15 @@ def test_data_that_are_not_finite_are_refused(model: Path, tmp_path: Path) -> No
     assert last == f"pulpsim: {file}: x[1, 3] is 1e+39: there are finite float32 alone"
 
 
+def test_data_of_other_types_are_refused(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "data.npz"
+    np.savez(file, x=np.full((2, 6), "one"), target=np.array([0, 2]))
+    result = deploy(f"{model}:build", "--input", "2x6", "--data", file)
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == f"pulpsim: {file}: x is of type <U3: there are floats and integers"
+
+
 def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
     build = f"{model}:build"
     return {
@@ -397,6 +406,10 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             [build, "--input", "2x6", "--database", "tuned.db"],
             "--database tuned.db: for --tuned; give that too",
         ),
+        "no_database": (
+            [build, "--input", "2x6", "--tuned", "--database", "none.db"],
+            "--database none.db: there is no such file",
+        ),
         "embedding": (
             [f"{model}:rows", "--input", "2x5"],
             "--data is missing: random numbers are no rows of an embedding; PyTorch says: Expected "
@@ -431,7 +444,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 NAMES = (
     "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
     "database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
-    "onnx_optimizer plan_only loss_of_several loss_alone loss_number"
+    "onnx_optimizer plan_only loss_of_several loss_alone loss_number no_database"
 ).split()
 
 
