@@ -161,14 +161,17 @@ def _forward(model: Any, given: Arrays, learned: Collection[str]) -> Graph:
         raise DeployError(f"{model.graph.name}: {len(losses)} losses; there is one of {kinds}")
     graph = Graph()
     importer = OnnxImporter(graph, model, given, learned)
-    mistakes, missing = list[DeployError](), set[str]()
+    mistakes, missing, shapes = list[DeployError](), set[str](), set[str]()
     for node in _sorted(losses[0], made):
         try:
             if missing.isdisjoint(node.input):
                 importer.add(node)
             else:
-                importer.rule(node)
                 missing.update(node.output)
+                if node.op_type == "Shape" or shapes.issuperset(filter(None, node.input)):
+                    shapes.update(node.output)  # known before the run, but for what is missing
+                else:
+                    importer.rule(node)
         except DeployError as error:
             mistakes.append(error)
             missing.update(node.output)
@@ -230,7 +233,10 @@ class OnnxImporter(Importer):
             return
         rule = self.rule(node)
         try:
-            made = rule(self, _inputs(node), _attributes(node))
+            how = _attributes(node)
+            if node.op_type == "Split":  # before opset 18 the results alone say how many they are
+                how.setdefault("num_outputs", len(node.output))
+            made = rule(self, _inputs(node), how)
         except KeyError as error:
             raise DeployError(f"node {self.layer}: {node.op_type}: no {error}") from None
         except (TypeError, ValueError) as error:

@@ -90,9 +90,7 @@ def _split(i: Any, x: Names, a: Attributes) -> tuple[str, ...]:
     elif "split" in a:
         sizes = list(a["split"])
     else:
-        count = a.get("num_outputs")
-        if count is None:
-            raise DeployError("neither sizes nor num_outputs; give one of them")
+        count = a["num_outputs"]
         most = -(-whole // count)
         sizes = [most] * (count - 1) + [whole - most * (count - 1)]
     return SHAPES["split_with_sizes"](i, x[0], sizes, axis)

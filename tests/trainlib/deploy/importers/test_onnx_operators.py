@@ -192,6 +192,37 @@ def test_an_operator_gives_what_onnxs_reference_does(operator, shape, others, at
     assert "scale" in differentiate(graph).gradients
 
 
+def test_a_split_without_sizes_is_into_as_many_parts_as_there_are_results(tmp_path):
+    split = onnx.helper.make_node("Split", ["h"], ["a", "b"], axis=1)
+    join = onnx.helper.make_node("Concat", ["b", "a"], ["y"], axis=1)
+    x = floats(*ROWS)
+    data = {"x": x, "scale": floats(1), "target": x}
+    graph_of(tmp_path, [split, join], data, {})
+    graph = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data).graph
+    interpreter = Interpreter(graph, {"x": x, "target": x})
+    interpreter.run()
+    wanted = np.square(np.roll(x * data["scale"], 4, 1) - x).mean()
+    assert float(interpreter.get(graph.loss).item()) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
+    make = onnx.helper.make_node
+    nodes = [
+        make("Floor", ["h"], ["a"], name="floor"),
+        make("Shape", ["a"], ["s"]),
+        make("ConstantOfShape", ["s"], ["z"]),
+        make("Add", ["a", "z"], ["y"]),
+    ]
+    data = {"x": floats(*ROWS), "scale": floats(1), "target": floats(*ROWS)}
+    graph_of(tmp_path, nodes, data, {})
+    message = (
+        "node floor: Floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "that there are"
+    )
+    with pytest.raises(DeployError, match=f"^{message}$"):
+        read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+
+
 def test_every_operator_of_onnxs_standard_is_tried():
     assert {case[0] for case in CASES} | OF_OTHERS == set(RULES)
 
@@ -229,7 +260,6 @@ def test_shapes_that_are_computed_from_constants_are_known_before_the_run(tmp_pa
             *({}, "sequence_lens; all sequences have 5 steps"),
         ),
         ("LSTM", (*RECURRENT, *[None] * 4, floats(1, 9)), {}, "P; there are no peepholes"),
-        ("Split", (), {"axis": 1}, "neither sizes nor num_outputs; give one of them"),
     ],
     ids=lambda v: v if isinstance(v, str) and v.isalpha() else "",
 )
