@@ -24,6 +24,7 @@ from trainlib.conv.weight_gradient_schedule import (
     Nest,
     Point,
     WeightGradient,
+    addresses,
     choose_view,
     fitting,
     shares,
@@ -96,9 +97,10 @@ class Code:
         self.k, self.team, self.g, self.point, self.others = k, team, g, point, others
         self.parts = parts
         self.tap_blocks = tap_blocks(g.xs.taps, point.rows * point.channels)
-        nest = fitting(g, replace(point, is_turned=False))
+        straight = replace(point, is_turned=False)
+        nest = fitting(g, straight)
         assert nest, "choose has seen to it"
-        self.nest = nest
+        self.nest, self.addresses = nest, addresses(g, straight)
 
     def emit(self) -> None:
         """Partition the work, and do it."""
@@ -234,13 +236,12 @@ class Code:
     def _inner(self) -> int:
         """Registers of blocks."""
         own = 3 if self.k.has_float_registers else self.nest.sums + self.nest.pool
-        return self.nest.addresses + own
+        return sum(self.addresses) + own
 
     def _take_registers(self, homes: dict[str, Kept]) -> None:
         """Take those of blocks, beside the homes of values."""
         k, nest = self.k, self.nest
-        pointers = len(nest.bodies[0].reaches)
-        self.pointers, self.constants = k.x(pointers), k.x(nest.addresses - pointers)
+        self.pointers, self.constants = map(k.x, self.addresses)
         scratch = k.x(3) if k.has_float_registers else []
         self.sums, self.pool = k.f(nest.sums), k.f(nest.pool)
         self.scratch = scratch or self.pool[:3]
@@ -440,8 +441,7 @@ class Code:
 
     def _load_constants(self, nest: Nest) -> dict[int, Register]:
         """Load steps of pointers that must be in registers, by their values."""
-        constants = sorted({value for body in nest.bodies for value in body.constants})
-        steps = dict(zip(constants, self.constants, strict=False))
+        steps = dict(zip(nest.constants, self.constants, strict=False))
         for constant, register in steps.items():
             self.k.li(register, constant)
         return steps

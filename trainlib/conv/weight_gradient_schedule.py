@@ -256,9 +256,14 @@ class Nest:
         return self.rows * self.channels * len(self.taps)
 
     @property
-    def addresses(self) -> int:
-        """Registers for pointers and the constants of their steps."""
-        return len(self.bodies[0].reaches) + len({c for b in self.bodies for c in b.constants})
+    def pointers(self) -> int:
+        """Registers for pointers."""
+        return len(self.bodies[0].reaches)
+
+    @property
+    def constants(self) -> list[int]:
+        """Steps of pointers that must be in registers."""
+        return sorted({value for body in self.bodies for value in body.constants})
 
     @property
     def slowness(self) -> float:
@@ -350,10 +355,13 @@ def _planned(g: WeightGradient, point: Point) -> float:
 
 
 def _may_have_tasks(g: WeightGradient) -> bool:
-    """May blocks be tasks? Of one group, if what says where they lie fits the table."""
+    """May blocks be tasks? Of one group, if anything is read, and what says where they lie fits the
+    table.
+    """
     lines = max(g.ys.outputs * g.dy.line, g.ys.inputs * g.x.line)
     far = max(g.rows * g.dy.channel + lines, g.channels * g.x.channel + lines, g.rows * g.dw.row)
-    return g.groups == 1 and not g.element.is_half and far < 1 << HALF
+    is_read = g.ys.reads * g.xs.reads > 0
+    return g.groups == 1 and not g.element.is_half and is_read and far < 1 << HALF
 
 
 def _by_tasks(g: WeightGradient, cores: int, most: float) -> Iterator[tuple[float, Point]]:
@@ -499,12 +507,22 @@ def tap_blocks(taps: int, sums: int) -> list[range]:
     return [range(start, min(start + most, taps)) for start in range(0, taps, most)]
 
 
+def addresses(g: WeightGradient, point: Point) -> tuple[int, int]:
+    """Registers for pointers, and for constants of their steps: the most that a block of taps
+    needs. The first ones may read nothing.
+    """
+    nests = [
+        Nest(g, point.rows, point.channels, taps, point.cols, POOL)
+        for taps in tap_blocks(g.xs.taps, point.rows * point.channels)
+    ]
+    return max(nest.pointers for nest in nests), max(len(nest.constants) for nest in nests)
+
+
 def fitting(g: WeightGradient, point: Point) -> Nest | None:
     """A point's nest with as many registers for what is loaded as are of use, if it fits."""
     g = g.turned if point.is_turned else g
     taps = tap_blocks(g.xs.taps, point.rows * point.channels)[0]
-    nest = Nest(g, point.rows, point.channels, taps, point.cols, POOL)
-    left = REGISTERS - nest.sums - nest.addresses
+    left = REGISTERS - point.rows * point.channels * len(taps) - sum(addresses(g, point))
     fewest = POOL + (g.accumulates and g.has_row_pairs)  # one to load the upper half of a sum
     pool = max(fewest, min(left, point.channels * len(taps) + 4))
     return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= fewest else None

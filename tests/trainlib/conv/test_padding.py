@@ -78,3 +78,16 @@ def test_images_of_which_nothing_is_read_are_cut_as_others(step, half, tile):
         assert checked(name, point).shape.ys.reads == 0
         _, report = launch(name, point)
         assert report.is_correct
+
+
+def test_gradients_of_weights_whose_first_taps_read_nothing():
+    """They are a block of sums of their own, which has no pointers."""
+    wide = {"height": 7, "width": 7, "kernel": (1, 4), "dilation": 3, "padding": (0, 0, 10, 0)}
+    lone = {"height": 1, "width": 3, "kernel": 3, "stride": 5, "dilation": 3}
+    far = {"padding": (7, 3, 8, 0), "layout": "hwc", "tile": {"co": 1, "ci": 8, "y": 1, "x": 1}}
+    for name, point in (
+        ("tconv2d_wg_f32", wide | {"inputs": 11, "bias": True}),
+        ("conv2d_wg_f32", lone | far | {"inputs": 9, "buffers": 1}),
+    ):
+        _, report = launch(name, point | {"outputs": 11})
+        assert report.is_correct
