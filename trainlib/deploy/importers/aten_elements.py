@@ -110,28 +110,36 @@ def reduced(i: Importer, x: str, dims: Any, keep: bool, what: str) -> str:
     return i.graph.reshaped(y, own) if keep else y
 
 
-def _variance(is_root: bool) -> Rule:
-    """The mean square of what the mean is taken off."""
+def _variance(*, is_root: bool, by_correction: bool) -> Rule:
+    """A mean square of what the mean is taken off, as PyTorch's two schemas have it: with a
+    correction of how many elements there are, or whether that is 1.
+    """
 
-    def rule(
-        i: Importer, x: Any, dims: Any = None, keep: Any = False, correction: Any = 1, **how: Any
+    def corrected(
+        i: Importer, x: Any, dims: Any = None, *, correction: Any = 1, keepdim: bool = False
     ) -> str:
-        if isinstance(dims, bool):  # var(unbiased)
-            dims, correction = None, int(dims)
-        if isinstance(correction, bool):
-            keep, correction = correction, int(keep)
-        keep, correction = how.get("keepdim", keep), how.get("unbiased", correction)
-        shape, name = i.shape(x), i.name(x)
-        away = i.node("subtract", {"a": name, "b": reduced(i, name, dims, True, "mean")})["y"]
-        square = i.node("multiply", {"a": away, "b": away})["y"]
-        total = reduced(i, square, dims, bool(keep), "sum")
-        count = prod(shape) // i.graph.values[reduced(i, square, dims, True, "sum")].elements
-        if count <= correction:
-            raise DeployError(f"{count} elements; a variance takes more than {correction}")
-        y = i.scaled(total, 1 / (count - correction))
-        return _root_of_squares(i, y) if is_root else y
+        return _mean_square(i, x, dims, keepdim, 1 if correction is None else correction, is_root)
 
-    return rule
+    def unbiased(
+        i: Importer, x: Any, dims: Any = None, unbiased: bool = True, keepdim: bool = False
+    ) -> str:
+        return _mean_square(i, x, dims, keepdim, int(unbiased), is_root)
+
+    return corrected if by_correction else unbiased
+
+
+def _mean_square(
+    i: Importer, x: Any, dims: Any, keep: bool, correction: float, is_root: bool
+) -> str:
+    shape, name = i.shape(x), i.name(x)
+    away = i.node("subtract", {"a": name, "b": reduced(i, name, dims, True, "mean")})["y"]
+    square = i.node("multiply", {"a": away, "b": away})["y"]
+    total = reduced(i, square, dims, keep, "sum")
+    count = prod(shape) // i.graph.values[total].elements
+    if count <= correction:
+        raise DeployError(f"{count} elements; a variance takes more than {correction}")
+    y = i.scaled(total, 1 / (count - correction))
+    return _root_of_squares(i, y) if is_root else y
 
 
 def _norm(
@@ -210,13 +218,15 @@ RULES: dict[str, Rule] = {
     "sin": mapped("sin"),
     "sqrt": mapped("sqrt"),
     "square": lambda i, x: _pow(i, x, 2),
-    "std.correction": _variance(True),
-    "std.dim": _variance(True),
+    "std": lambda i, x, unbiased=True: RULES["std.dim"](i, x, None, unbiased),
+    "std.correction": _variance(is_root=True, by_correction=True),
+    "std.dim": _variance(is_root=True, by_correction=False),
     "sub.Scalar": _sub,
     "sub.Tensor": _sub,
     "sub_.Tensor": _sub,
     "sum": _reduce("sum"),
     "sum.dim_IntList": _reduce("sum"),
-    "var.correction": _variance(False),
-    "var.dim": _variance(False),
+    "var": lambda i, x, unbiased=True: RULES["var.dim"](i, x, None, unbiased),
+    "var.correction": _variance(is_root=False, by_correction=True),
+    "var.dim": _variance(is_root=False, by_correction=False),
 }

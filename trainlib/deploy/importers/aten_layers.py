@@ -179,9 +179,12 @@ def product(i: Importer, first: str, second: str, *, turns_right: bool = False) 
     return i.node("matmul", dict(zip("AB", pair, strict=True)), **how)["C"]
 
 
-def _addmm(i: Importer, bias: Any, a: Any, b: Any) -> str:
-    y = i.node("matmul", {"A": i.name(a), "B": i.name(b)})["C"]
-    return i.node("add", {"a": y, "b": i.name(bias)})["y"]
+def _added_product(
+    i: Importer, other: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1
+) -> str:
+    """beta times a value, and alpha times a product."""
+    y = i.scaled(_matmul(i, a, b), alpha)
+    return i.node("add", {"a": y, "b": i.scaled(i.name(other), beta)})["y"]
 
 
 def _batch_norm(
@@ -297,8 +300,9 @@ def multiplied(i: Importer, x: str, axis: int, matrix: np.ndarray) -> str:
 
 RULES: dict[str, Rule] = {
     "_native_batch_norm_legit_functional": _batch_norm_of_state,
-    "baddbmm": lambda i, c, a, b: i.node("add", {"a": _matmul(i, a, b), "b": i.name(c)})["y"],
-    "addmm": _addmm,
+    "addmm": _added_product,
+    "addmv": _added_product,
+    "baddbmm": _added_product,
     "batch_norm": _batch_norm,
     "bmm": _matmul,
     "conv1d": _convolution,

@@ -175,6 +175,21 @@ class Names(nn.Module):
         return (x * self.x - self.target) * self.loss
 
 
+def variances(m, x):
+    """By all of PyTorch's schemas."""
+    y = m.first(x)
+    z = y.var(unbiased=False) + y.std(1, unbiased=False) - y.std() + y.var(0, False, True)
+    z = z + y.std((0, 1), correction=2) + y.var(correction=0) + y.std(-1, True)
+    return z * y.var(1, keepdim=True)
+
+
+def added(m, x):
+    y = m.first(x)
+    z = torch.addmm(y, x, m.first.weight, beta=0.5, alpha=2.0)
+    z = z + torch.addmv(x[:, 0], y, m.first.bias, alpha=0.5)[:, None]
+    return z + torch.baddbmm(x[None], y[None] @ y.mT @ y, torch.eye(4)[None].to(x), beta=2)[0]
+
+
 def in_others(m, x):
     """Operators without a kernel of their own, which PyTorch puts together from others."""
     y = torch.einsum("bchw,oc->bohw", m.norm(x), m.last.weight)
@@ -287,6 +302,8 @@ MODULES = {
     "alone": (Of(alone, first=nn.Linear(4, 4)), (2, 4, 4)),
     "masked by itself": (Of(masked_by_itself, first=nn.Linear(4, 4)), (2, 5, 4)),
     "names": (Names(), (3, 4)),
+    "variances": (Of(variances, first=nn.Linear(4, 4)), (4, 4)),
+    "added": (Of(added, first=nn.Linear(4, 4)), (3, 4)),
     "factors": (
         nn.Sequential(
             *(nn.Conv2d(2, 3, 1), nn.Upsample(scale_factor=1.7), nn.Conv2d(3, 2, 2)),
