@@ -32,13 +32,11 @@ WIDEST = 12  # places of a body that are tried
 class Lines:
     """How lines are computed: in bodies of so many places, all taps at once.
 
-    g             of one channel, taps along y as channels where there are several
-    is_trimmed    see trainlib.conv.weight_gradient_schedule.Nest
+    g    of one channel, taps along y as channels where there are several
     """
 
     g: WeightGradient
     cols: int
-    is_trimmed: bool
 
     @property
     def pool(self) -> int:
@@ -48,8 +46,7 @@ class Lines:
 
     def nest(self, count: int) -> Nest:
         """Of so many taps along y."""
-        taps = range(self.g.xs.taps)
-        return Nest(self.g, 1, count, taps, self.cols, self.pool, is_trimmed=self.is_trimmed)
+        return Nest(self.g, 1, count, range(self.g.xs.taps), self.cols, self.pool)
 
     @property
     def fits(self) -> bool:
@@ -73,8 +70,8 @@ class Lines:
 
 def _ways(g: WeightGradient) -> Iterator[Lines]:
     """Those that fit."""
-    for cols, is_trimmed in product(range(1, min(g.xs.outputs, WIDEST) + 1), (True, False)):
-        if (lines := Lines(g, cols, is_trimmed)).fits:
+    for cols in range(1, min(g.xs.outputs, WIDEST) + 1):
+        if (lines := Lines(g, cols)).fits:
             yield lines
 
 

@@ -196,24 +196,15 @@ class Point:
 class Nest:
     """The inner loops of a block of sums: bodies of the runs along x, in every line.
 
-    shape         rows, channels of the block
-    taps          along x
-    is_trimmed    are bodies at the borders as short as can be?
+    shape    rows, channels of the block
+    taps     along x
     """
 
     def __init__(
-        self,
-        g: WeightGradient,
-        rows: int,
-        channels: int,
-        taps: range,
-        cols: int,
-        pool: int,
-        *,
-        is_trimmed: bool = True,
+        self, g: WeightGradient, rows: int, channels: int, taps: range, cols: int, pool: int
     ) -> None:
         self.g, self.rows, self.channels, self.taps, self.pool = g, rows, channels, taps, pool
-        self.runs = g.xs.runs(cols, is_trimmed=is_trimmed, lanes=g.lanes)
+        self.runs = _runs(g.xs, cols, g.element, g.lanes)
         macs = [self._macs(run) for run in self.runs]
         reaches = reaches_of([mac for some in macs for mac in some], ("g", "x"))
         bases = [run.first.base for run in self.runs]
@@ -570,11 +561,19 @@ def _bodies(
     return bodies, entry
 
 
+def _runs(xs: Axis, cols: int, element: Element, lanes: int) -> list[BlockRun]:
+    """The bodies of a line: those at the borders are as short as can be, but of floats all of a
+    line is one if it is no longer than a body, which loads each input once.
+    """
+    is_trimmed = element.is_half or cols < xs.outputs
+    return xs.runs(cols, is_trimmed=is_trimmed, lanes=lanes)
+
+
 @cache
 def _rounds(xs: Axis, cols: int, taps: range, element: Element, lanes: int) -> tuple[Rounds, ...]:
     """Those of a line, through some of its taps."""
     found = []
-    for run in xs.runs(cols, is_trimmed=True, lanes=lanes):
+    for run in _runs(xs, cols, element, lanes):
         reads = [read for read in reads_of(run.first, element, lanes) if read.tap in taps]
         values = {Value("x", read.place * element.size, read.kind) for read in reads}
         window = window_of(values, {"x": run.step * element.size}) if run.times > 1 else ()

@@ -78,3 +78,16 @@ def test_lines_at_the_borders_pay_where_there_are_many_others():
 def test_a_block_of_them_loads_fewer_gradients():
     shape = {"inputs": 26, "height": 15, "width": 19, "kernel": 5, "tile": {}}
     assert layer_cycles(launch("dwconv2d_wg_f32", shape)[1].result) <= 25_600
+
+
+@pytest.mark.parametrize(
+    ("shape", "most"),
+    [({"inputs": 35, "height": 6, "width": 5, "padding": 3}, 7_100),
+     ({"inputs": 27, "height": 15, "width": 6, "padding": 1}, 9_200)],
+    ids=str,
+)  # fmt: skip
+def test_a_line_that_is_no_longer_than_a_body_is_one(shape, most):
+    """7,506 and 9,971 cycles with bodies of their own at the borders."""
+    _, report = launch("dwconv2d_wg_f32", shape | {"kernel": 5, "tile": {}})
+    assert report.is_correct
+    assert layer_cycles(report.result) <= most
