@@ -254,6 +254,10 @@ class Body:
         self.multiply, self.times = multiply, times
         self.reaches = reaches_of(macs, strides) if reaches is None else reaches
 
+    def with_pool(self, pool: int) -> "Body":
+        """The same with so many registers for what is loaded."""
+        return Body(self.macs, pool, self.strides, self.reaches, self.multiply, self.times)
+
     @cached_property
     def _planned(self) -> tuple[tuple[Slide, ...], tuple[Step, ...]]:
         """The window, where it saves cycles, and the steps."""

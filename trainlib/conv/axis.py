@@ -115,9 +115,14 @@ class Axis:
         return [o for o in range(self.outputs) if self.source(o, tap) is not None]
 
     @cached_property
+    def reads_through(self) -> tuple[int, ...]:
+        """How many inputs all outputs read through each tap, those of padding not counted."""
+        return tuple(len(self.readers(tap)) for tap in range(self.taps))
+
+    @cached_property
     def reads(self) -> int:
         """How many inputs all outputs read, those of padding not counted."""
-        return sum(len(self.readers(tap)) for tap in range(self.taps))
+        return sum(self.reads_through)
 
     @property
     def middle(self) -> range:

@@ -10,10 +10,12 @@ trainlib.codegen.tasks.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise, product
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from firmware.builder import KernelError, Register
@@ -110,7 +112,7 @@ class WeightGradient:
         last = self.first + self.ys.outputs
         return max([last, *(border.line + 1 for border in self.borders)])
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Neighbouring outputs along x in a register: two halves, where they read neighbours."""
         if self.has_one_chain:
@@ -219,21 +221,27 @@ class Nest:
                 multiply = swapped(pairs(g.element, is_one=True))
             self.bodies.append(Body(macs[index], pool, strides, reaches, multiply, run.times))
 
+    def with_pool(self, pool: int) -> "Nest":
+        """The same with so many registers for what is loaded."""
+        other = copy(self)
+        other.pool, other.bodies = pool, [body.with_pool(pool) for body in self.bodies]
+        return other
+
     def _macs(self, run: BlockRun) -> list[Mac]:
         g, count, width = self.g, len(self.taps), run.first.width
-        reads = reads_of(run.first, g.element, g.lanes)
-        return [
-            Mac(
-                (r * self.channels + c) * count + read.tap - self.taps.start,
-                Value("g", r * g.dy.channel + q * g.lanes * g.dy.place, self._kind(q, width)),
-                Value("x", c * g.x.channel + read.place * g.x.place, read.kind),
-            )
-            for q in range(-(-width // g.lanes))
-            for r in range(self.rows)
-            for c in range(self.channels)
-            for read in reads
-            if read.sum == q and read.tap in self.taps
-        ]
+        reads = [read for read in reads_of(run.first, g.element, g.lanes) if read.tap in self.taps]
+        macs = []
+        for q in range(-(-width // g.lanes)):
+            place, kind = q * g.lanes * g.dy.place, self._kind(q, width)
+            dys = [Value("g", r * g.dy.channel + place, kind) for r in range(self.rows)]
+            xs = [
+                (c * count + read.tap - self.taps.start,
+                 Value("x", c * g.x.channel + read.place * g.x.place, read.kind))
+                for c in range(self.channels) for read in reads if read.sum == q
+            ]  # fmt: skip
+            row = self.channels * count
+            macs += [Mac(r * row + acc, dy, x) for r, dy in enumerate(dys) for acc, x in xs]
+        return macs
 
     def _kind(self, q: int, width: int) -> Kind:
         """Of the gradients of the outputs that a register has, of so many."""
@@ -322,16 +330,13 @@ def choose_view(
     if views == seen and not by_tasks:
         point = choose(name, g, cores, given)
         return g.turned if point.is_turned else g, point
-    found = []
+    fewest, best = inf, None
     for view in views:
-        try:
-            point = choose(name, view, cores, given | {"is_turned": False})
-        except KernelError:
-            continue
-        found.append((view, point))
-    if not found:
-        choose(name, g, cores, given)
-    fewest, best = min(((_planned(*each), each) for each in found), key=lambda each: each[0])
+        planned, found = _chosen(view, cores, given | {"is_turned": False}, fewest)
+        if found:
+            fewest, best = planned, (view, found)
+    if best is None:
+        raise _refusal(name, g, cores, given)
     most = WORTH * fewest
     for way in seen if by_tasks else ():
         for planned, point in _by_tasks(way, cores, most):
@@ -397,11 +402,10 @@ def _task_cycles(g: WeightGradient, point: Point) -> dict[Block, list[float]]:
     costs = {Block(*size): _block(g.xs, *size, sums, *of) for size in sizes}
     code = sum(own for *_, own, _ in costs.values())
     lost = LOST * (1 - HELD / code) if code > HELD else 0.0
-    lines = [len(g.ys.readers(tap)) for tap in range(g.ys.taps)]
     meeting, found = _meeting(g.x.place, point.split[::-1]), {}
     for block, (line, ends, own, filling) in costs.items():
         once = ends + AROUND_TASK + (lost * own + filling if lost else 0)
-        found[block] = [meeting * (count * line + once) for count in lines]
+        found[block] = [meeting * (count * line + once) for count in g.ys.reads_through]
     return found
 
 
@@ -428,11 +432,19 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
 
     raises    KernelError if it is not a point of this shape, or does not fit the registers
     """
-    points = sorted(_points(g, cores, given), key=lambda point: cycles(g, point))
-    chosen, fewest = None, inf
+    _, chosen = _chosen(g, cores, given, inf)
+    if chosen is None:
+        raise _refusal(name, g, cores, given)
+    return chosen
+
+
+def _chosen(g: WeightGradient, cores: int, given: dict, most: float) -> tuple[float, Point | None]:
+    """The point of the fewest cycles, nearly, and these, if they are fewer than so many."""
+    points = [(cycles(g, point), point) for point in _points(g, cores, given)]
+    chosen, fewest = None, most
     nests: dict[Point, Nest | None] = {}
-    for point in points:
-        shape, least_cycles = replace(point, split=(1, 1)), cycles(g, point)
+    for least_cycles, point in sorted(points, key=itemgetter(0)):
+        shape = replace(point, split=(1, 1))
         if least_cycles >= fewest:
             break
         if shape not in nests:
@@ -442,14 +454,16 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
         nest = nests[shape]
         if nest and least_cycles * nest.slowness < fewest:
             chosen, fewest = point, least_cycles * nest.slowness
-    if chosen is None:
-        wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
-        raise KernelError(
-            f"{name}: {wanted}: no such point for {g.groups} x {g.rows} rows and {g.channels} "
-            f"channels of {g.ys.outputs} x {g.xs.outputs} outputs on {cores} cores, {REGISTERS} "
-            f"registers each"
-        )
-    return chosen
+    return fewest, chosen
+
+
+def _refusal(name: str, g: WeightGradient, cores: int, given: dict) -> KernelError:
+    wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
+    return KernelError(
+        f"{name}: {wanted}: no such point for {g.groups} x {g.rows} rows and {g.channels} "
+        f"channels of {g.ys.outputs} x {g.xs.outputs} outputs on {cores} cores, {REGISTERS} "
+        f"registers each"
+    )
 
 
 def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
@@ -462,19 +476,20 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
         return
     for is_turned in (False,) if is_straight else turns(given, g.ys.outputs == g.xs.outputs):
         outputs, taps = (g.ys if is_turned else g.xs).outputs, (g.ys if is_turned else g.xs).taps
-        for rows, channels, cols in product(*sizes):
-            if rows > g.rows or channels > g.channels or cols >= outputs + g.lanes:
+        cols_tried = [cols for cols in sizes[2] if cols < outputs + g.lanes and not cols % g.lanes]
+        for rows, channels in product(*sizes[:2]):
+            if rows > g.rows or channels > g.channels or g.borders and channels < g.channels:
                 continue
-            if g.borders and channels < g.channels:
+            if rows * channels * len(tap_blocks(taps, rows * channels)[0]) >= REGISTERS - POOL:
                 continue
-            if cols % g.lanes:
-                continue
-            if rows * channels * len(tap_blocks(taps, rows * channels)[0]) < REGISTERS - POOL:
-                for split in _splits(g, cores, given["split"]):
-                    part = -(-g.rows // split[0]) if g.groups == 1 else g.rows
-                    parts = part, -(-g.channels // split[1])
-                    if all(map(is_filled, (rows, channels), parts, sizes)):
-                        yield Point(rows, channels, cols, split, is_turned)
+            filled = []
+            for split in _splits(g, cores, given["split"]):
+                part = -(-g.rows // split[0]) if g.groups == 1 else g.rows
+                parts = part, -(-g.channels // split[1])
+                if all(map(is_filled, (rows, channels), parts, sizes)):
+                    filled.append(split)
+            for cols, split in product(cols_tried, filled):
+                yield Point(rows, channels, cols, split, is_turned)
 
 
 def is_filled(size: int, part: int, tried: Sequence[int]) -> bool:
@@ -502,21 +517,28 @@ def addresses(g: WeightGradient, point: Point) -> tuple[int, int]:
     """Registers for pointers, and for constants of their steps: the most that a block of taps
     needs. The first ones may read nothing.
     """
-    nests = [
-        Nest(g, point.rows, point.channels, taps, point.cols, POOL)
-        for taps in tap_blocks(g.xs.taps, point.rows * point.channels)
-    ]
+    return _addresses(_nests(g, point))
+
+
+def _addresses(nests: Sequence[Nest]) -> tuple[int, int]:
     return max(nest.pointers for nest in nests), max(len(nest.constants) for nest in nests)
+
+
+def _nests(g: WeightGradient, point: Point) -> list[Nest]:
+    """Of each block of taps, with the fewest registers for what is loaded."""
+    blocks = tap_blocks(g.xs.taps, point.rows * point.channels)
+    return [Nest(g, point.rows, point.channels, taps, point.cols, POOL) for taps in blocks]
 
 
 def fitting(g: WeightGradient, point: Point) -> Nest | None:
     """A point's nest with as many registers for what is loaded as are of use, if it fits."""
     g = g.turned if point.is_turned else g
-    taps = tap_blocks(g.xs.taps, point.rows * point.channels)[0]
-    left = REGISTERS - point.rows * point.channels * len(taps) - sum(addresses(g, point))
+    nests = _nests(g, point)
+    nest = nests[0]
+    left = REGISTERS - nest.sums - sum(_addresses(nests))
     fewest = POOL + (g.accumulates and g.has_row_pairs)  # one to load the upper half of a sum
-    pool = max(fewest, min(left, point.channels * len(taps) + 4))
-    return Nest(g, point.rows, point.channels, taps, point.cols, pool) if left >= fewest else None
+    pool = max(fewest, min(left, point.channels * len(nest.taps) + 4))
+    return nest.with_pool(pool) if left >= fewest else None
 
 
 def loops_of(sizes: Sequence[int]) -> list[range]:
