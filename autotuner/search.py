@@ -15,6 +15,7 @@ of all of them, and the best of each phase are put together: see autotuner.phase
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from autotuner.lower_bound import lower_bound
 from autotuner.measurement import Outcome
@@ -123,15 +124,14 @@ class Search:
         """The fastest yet."""
         return next(iter(self.top(1)), None)
 
-    def top(self, count: int, like: Point | None = None) -> list[Found]:
+    def top(self, count: int, like: Callable[[Point], bool] | None = None) -> list[Found]:
         """The fastest that have not failed; of equals the first, since they are the same program.
 
-        like    a point whose tile they have
+        like    is asked of each point whether it counts
         """
         seen: dict[tuple[float, int | None], Found] = {}
         for found in ranked(self.found.values()):
-            has_tile = like is None or found.point.tile == like.tile
-            if found.outcome.cycles is not None and has_tile:
+            if found.outcome.cycles is not None and (like is None or like(found.point)):
                 seen.setdefault((found.outcome.rank, found.outcome.l1_bytes), found)
         return list(seen.values())[:count]
 
@@ -148,9 +148,14 @@ class Search:
                 return
 
     def around_the_best(self) -> None:
-        """What differs in one respect from the best points, as long as there are better ones."""
+        """What differs in one respect from the best points, as long as there are better ones.
+
+        Then from the best of each method: its own blocking may be a poor one of a good method.
+        """
         while not self.is_spent:
             starts = [found.point for found in self.top(TOP)] or [self.space.default()]
+            for method in self.space.methods:
+                starts += [found.point for found in self.top(1, partial(self.is_of, method))]
             new = [point for point in starts if point not in self.expanded]
             if not new:
                 return
@@ -163,7 +168,8 @@ class Search:
         for fields in GROUPS:
             for start in starts:
                 self.try_points(siblings(self.space, start, fields))
-            starts = [found.point for found in self.top(TOP, point)] or [point]
+            of_tile = self.top(TOP, lambda other: other.tile == point.tile)
+            starts = [found.point for found in of_tile] or [point]
         cores = (replace(starts[0], cores=count) for count in self.space.cores)
         others = [other for other in cores if "split" not in dict(other.kernel)]
         self.try_points([other for other in others if self.space.has(other)])
@@ -176,6 +182,10 @@ class Search:
         for found in _measured(new, self.measure):
             self.found[found.point] = found
         return new
+
+    def is_of(self, method: str, point: Point) -> bool:
+        """Is a point computed by a method?"""
+        return self.space.method_of(point.kernel) == method
 
     @property
     def is_spent(self) -> bool:
