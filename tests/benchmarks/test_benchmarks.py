@@ -203,7 +203,7 @@ def test_bounds_count_a_store_for_each_element_of_the_result() -> None:
     assert stores("conv2d_fw_f32", **image, padding=2) == 3 * 6 * 7
     assert stores("tconv2d_fw_f32", **image, stride=2) == 3 * 9 * 11
     assert stores("tconv2d_ig_f32", **image, stride=2) == 2 * 4 * 5
-    for case, _ in shapes.drawn():
+    for case, _ in shapes.drawn(20):
         point = checked(case.kernel, case.arguments)
         tensors = family_of(case.kernel).tensors(point).values()
         (results,) = (tensor.size for tensor in tensors if tensor.role == "out")
