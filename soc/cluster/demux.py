@@ -207,11 +207,14 @@ def event_unit_request(chip, h, now):
 
 @step
 def dma_request(chip, h):
-    """Put a request to the core's port of the DMA; grant_dma serves it."""
+    """Put a request to the core's port of the DMA; grant_dma serves it.
+
+    The port looks at no byte enables: a store of a byte or a half writes the whole register.
+    """
     hart = chip.harts[np.uint64(h)]
     row = chip.code[np.uint64(hart["row"])]
     write = row["kind"] == STORE
-    value = stored(chip, h)
+    value = int(hart["regs"][row["rs2"]]) if write else 0
     offset = hart["address"] - chip.config[0]["cluster_base"] - DMA_PORT
     ask(chip.dma[0], h, write, offset, value)
     hart["state"] = WAIT

@@ -117,11 +117,11 @@ def _lowest_free(taken):
 def ask(dma, port, write, offset, value):
     """Request an access to a register; it stands until `grant_ports` grants it.
 
-    offset, value   byte offset 0..15 in the DMA's registers; the word stored
+    offset, value   byte offset in the DMA's registers, which repeat every 16 bytes; the word stored
     """
     state = dma["port"][port]
     state["write"] = write
-    state["offset"] = offset
+    state["offset"] = offset & 15
     state["value"] = value & 0xFFFFFFFF
     dma["asked"] |= 1 << port
 
