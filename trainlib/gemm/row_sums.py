@@ -42,11 +42,28 @@ def sums_f32(
             for part in partition.parts_of_cores():
                 partition.load_start(px, part, x, row)
                 partition.load_start(py, part, y, WORD)
-                for count, times in heights(part.size, ROWS).items():
+                side_by_side = ROWS
+                if terms > LONG and element is F32:
+                    side_by_side = _fitting(k, part.size, row, term, terms)
+                for count, times in heights(part.size, side_by_side).items():
                     with k.loop(times):
                         _block(k, [px, py], Strided(count, row, term, element.size), terms, *how)
                         k.add_constant(px, px, count * row - terms * term, t)
                         k.addi(py, py, WORD * count)
+
+
+def _fitting(k: Kernel, rows: int, row: int, term: int, terms: int) -> int:
+    """Rows side by side, summed up in parts, for which there are registers: a total, a sum and what
+    is loaded of each, beside loops and steps.
+    """
+    is_repeated = any(times > 1 for _, times in _parts(terms))
+    for count in range(ROWS, 1, -1):
+        steps = len(Strided(count, row, term, F32.size).constants)
+        needed = steps + 1 + is_repeated + (rows >= 2 * count)
+        needed += 3 * count if k.float_file == "x" else 0
+        if needed <= len(k.registers.free("x")):
+            return count
+    return 1
 
 
 def _block(

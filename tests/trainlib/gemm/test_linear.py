@@ -230,3 +230,10 @@ def test_tiles_of_pointwise_layers_count_all_places_of_their_lines(step):
         for width in (36, 1)
     )
     assert narrow.rate == pytest.approx(36 * wide.rate)
+
+
+@pytest.mark.parametrize("where", [{}, {"tile": {}}])
+def test_biases_of_many_rows_and_terms_have_gradients(where):
+    """More rows than registers hold sums of, each in several equal parts."""
+    layer = {"inputs": 3, "outputs": 54, "batch": 44, "bias": True, "cores": 2}
+    right("linear_wg_f32", layer | where)
