@@ -222,6 +222,13 @@ def _batch_norm_of_state(i: Importer, *of: Any) -> tuple[str | None, ...]:
     return _batch_norm(i, *of), *(None,) * 4
 
 
+def _batch_norm_without_training(
+    i: Importer, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> tuple[str | None, ...]:
+    """With running statistics; that of a batch would be given, too."""
+    return _batch_norm(i, x, weight, bias, mean, var, False, momentum, eps), None, None
+
+
 def _affine(i: Importer, weight: Any, bias: Any, size: int) -> tuple[str, str]:
     """Weight and bias of a norm; ones and zeros where it has none."""
     gamma = i.constant(np.ones(size, np.float32)) if weight is None else i.name(weight)
@@ -300,6 +307,7 @@ def multiplied(i: Importer, x: str, axis: int, matrix: np.ndarray) -> str:
 
 RULES: dict[str, Rule] = {
     "_native_batch_norm_legit_functional": _batch_norm_of_state,
+    "_native_batch_norm_legit_no_training": _batch_norm_without_training,
     "addmm": _added_product,
     "addmv": _added_product,
     "baddbmm": _added_product,

@@ -294,6 +294,10 @@ MODULES = {
         Of(in_others, norm=nn.BatchNorm2d(3), last=weight_norm(nn.Linear(3, 3))),
         (2, 3, 4, 2),
     ),
+    "in others, in evaluation": (
+        Of(in_others, norm=nn.BatchNorm2d(3), last=weight_norm(nn.Linear(3, 3))).eval(),
+        (2, 3, 4, 2),
+    ),
     "extremes": (Of(extremes, first=nn.Linear(4, 3)), (2, 3, 4)),
     "of nothing": (Of(of_nothing, first=nn.Linear(4, 4)), (3, 4)),
     "changed": (Of(changed, first=nn.Linear(4, 4)), (3, 4)),
