@@ -110,6 +110,15 @@ class Axis:
         reads = [(tap, source) for tap, source in sources if source is not None]
         return Line(len(reads), *(reads[0] if reads else (0, 0)))
 
+    @cached_property
+    def extents(self) -> tuple[range, ...]:
+        """From the first input that each output reads to the last one; empty: it reads none."""
+        sources = (
+            [source for tap in range(self.taps) if (source := self.source(o, tap)) is not None]
+            for o in range(self.outputs)
+        )
+        return tuple(range(min(read), max(read) + 1) if read else range(0) for read in sources)
+
     def readers(self, tap: int) -> list[int]:
         """The outputs that read something through a tap."""
         return [o for o in range(self.outputs) if self.source(o, tap) is not None]

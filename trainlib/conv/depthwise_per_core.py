@@ -340,13 +340,8 @@ def _like(x: Correlation, block: BlockRun) -> Line | None:
 
 def _span(x: Correlation, first: int, end: int) -> tuple[int, int]:
     """The bytes of the input that some lines read, from and to."""
-    sources = [
-        source
-        for line in range(first, end)
-        for tap in range(x.ys.taps)
-        if (source := x.ys.source(line, tap)) is not None
-    ]
-    return min(sources) * x.x.line, (max(sources) + 1) * x.x.line
+    read = [extent for extent in x.ys.extents[first:end] if extent]
+    return min(r.start for r in read) * x.x.line, max(r.stop for r in read) * x.x.line
 
 
 def _read(x: Correlation, tails: int, rounds: int) -> int:
