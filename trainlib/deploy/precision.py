@@ -38,7 +38,7 @@ WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "sin", "cos
 """Operators that compute with single precision though there are kernels for halves."""
 WIDEST = (
     *("add", "subtract", "multiply", "divide", "reduce", "slice", "concat"),
-    *("clamp_fw", "clamp_bw", "abs_fw", "abs_bw", "neg"),
+    *("clamp_fw", "clamp_bw", "abs_fw", "abs_bw", "neg", "maxpool2d_fw"),
 )
 """Operators that compute with single precision where a value that they take has been: as autocast's
 promotion to the widest type, but for parameters and inputs.
