@@ -38,7 +38,8 @@ def fitted(
         return build(plain)
     except TooLargeError as error:
         first = least = error
-    names = candidates(plain.reference)
+    made = {name for node in plain.sections[0].nodes for name in node.outputs.values()}
+    names = [name for name in candidates(plain.reference) if name in made]  # not of other batches
     most = _bytes(plain) - first.lack
     again = ((schedule, None) for schedule in _by_count(schedule_of, names, most))
     swapped = ((schedule, first) for schedule in _by_time(schedule_of, names, estimate, most))
