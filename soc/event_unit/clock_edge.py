@@ -21,9 +21,11 @@ def eu_clock(eu, now):
     in now + 1, and in eu["next"] the next cycle that must be clocked.
     """
     granted = eu["answering"]
+    if eu["shared_offset"] != NONE:
+        _store_shared(eu, now)
     if eu["mutex_active"]:
         _clock_mutexes(eu)
-    if eu["pop_request"] | eu["popping"] | eu["popped"] | eu["pushing"]:
+    if eu["pop_request"] | eu["popping"] | eu["popped"] | eu["pushing"] | eu["teaming"]:
         _clock_dispatch(eu)
     _clock_buffers(eu)
     if eu["barrier_active"]:
@@ -33,6 +35,93 @@ def eu_clock(eu, now):
     _end_waits(eu, now + 1)
     eu["next"] = now + 1 if _is_active(eu) else NEVER
     return granted
+
+
+@step
+def _store_shared(eu, now):
+    """The store through the view of all.
+
+    It is granted in a cycle in which no core stores to the same unit, and takes effect in each
+    cycle until then; a core's store to the same register goes before it. A software event is
+    raised for all cores if the whole word is 0, not only the cores' bits.
+    """
+    offset, value = eu["shared_offset"], eu["shared_value"]
+    is_granted = True
+    if offset < at.SHARED_BARRIER:
+        core, register = offset >> 6, offset & 0x3C
+        is_granted = eu["written"][core] != now
+        if is_granted or _written(eu["written_offset"][core]) != _written(register):
+            store_core(eu, core, register, value)
+    elif offset < at.SHARED_SW_EVENT:
+        barrier, register = offset - at.SHARED_BARRIER >> 5, offset & 0x1C
+        is_granted = eu["barrier_written"][barrier] != now
+        is_other = eu["barrier_written_offset"][barrier] != register or register == at.TRIGGER
+        if is_granted or is_other:
+            store_barrier(eu, barrier, register, value)
+    elif offset < at.SOC_EVENT and (value == 0 or value & (1 << eu["cores"]) - 1):
+        software_event(eu, offset >> 2 & 7, value)
+    if is_granted:
+        eu["shared_offset"] = NONE
+
+
+@step
+def _written(offset):
+    """The register that a store to this offset of a core's block writes."""
+    if offset <= at.MASK_OR:
+        return at.MASK
+    if offset <= at.IRQ_MASK_OR:
+        return at.IRQ_MASK
+    return at.TARGETS if at.TARGETS <= offset <= at.TARGETS_OR else offset
+
+
+@step
+def store_core(eu, core, register, value):
+    """A store to a register of a core's block. An event buffer that a wait clears is left alone."""
+    if register == at.MASK:
+        eu["mask"][core] = value
+    elif register == at.MASK_AND:
+        eu["mask"][core] &= ~value
+    elif register == at.MASK_OR:
+        eu["mask"][core] |= value
+    elif register == at.IRQ_MASK:
+        eu["interrupt_mask"][core] = value
+    elif register == at.IRQ_MASK_AND:
+        eu["interrupt_mask"][core] &= ~value
+    elif register == at.IRQ_MASK_OR:
+        eu["interrupt_mask"][core] |= value
+    elif register == at.BUFFER_CLEAR:
+        if not eu["clearing"] >> core & 1:
+            eu["buffer"][core] &= ~value
+    elif at.TARGETS <= register <= at.TARGETS_OR:
+        value &= (1 << eu["cores"]) - 1
+        if register == at.TARGETS:
+            eu["targets"][core] = value
+        elif register == at.TARGETS_AND:
+            eu["targets"][core] &= ~value
+        else:
+            eu["targets"][core] |= value
+
+
+@step
+def store_barrier(eu, barrier, register, value):
+    """A store to a register of a barrier."""
+    value &= (1 << eu["cores"]) - 1
+    eu["barrier_active"] |= 1 << barrier
+    if register == at.TRIGGER_MASK:
+        eu["trigger_mask"][barrier] = value
+    elif register == at.TARGET_MASK:
+        eu["target_mask"][barrier] = value
+    elif register == at.TRIGGER:
+        eu["arriving"][barrier] |= value
+
+
+@step
+def software_event(eu, event, targets):
+    """Raise a software event of the cores in targets, of all if there is none in it."""
+    targets &= (1 << eu["cores"]) - 1
+    for core in range(eu["cores"]):
+        if targets == 0 or targets >> core & 1:
+            eu["lines"][core] |= 1 << event
 
 
 @step
@@ -80,6 +169,9 @@ def _clock_dispatch(eu):
         eu["readers"][eu["write"]] = eu["team"]
         eu["write"] = (eu["write"] + 1) % eu["dispatch_depth"]
         eu["pushing"] = 0
+    if eu["teaming"]:
+        eu["team"] = eu["team_next"]
+        eu["teaming"] = 0
 
 
 @step
@@ -87,15 +179,16 @@ def _clock_buffers(eu):
     """Events of this cycle enter the buffers; those of a wait that clears leave."""
     soc_line = at.SOC_LINE if eu["soc_count"] > 0 else 0
     for core in range(eu["cores"]):
-        lines, clears = eu["lines"][core] | soc_line, eu["clears"][core]
+        lines, cleared = eu["lines"][core] | soc_line, eu["clears"][core]
         if eu["keeps_new"]:
-            events = (eu["buffer"][core] & ~clears) | lines
+            events = (eu["buffer"][core] & ~cleared) | lines
         else:
-            events = (eu["buffer"][core] | lines) & ~clears
+            events = (eu["buffer"][core] | lines) & ~cleared
         eu["buffer"][core] = events & ~eu["taken"][core]
         eu["lines"][core] = 0
-        eu["clears"][core] = 0
         eu["taken"][core] = 0
+        eu["clears"][core] = eu["mask"][core] if eu["clearing_next"] >> core & 1 else 0
+    eu["clearing"], eu["clearing_next"] = eu["clearing_next"], 0
 
 
 @step
@@ -139,20 +232,21 @@ def _answer(eu):
         bit = 1 << core
         if not eu["answering"] & bit:
             continue
-        offset = eu["offset"][core]
-        eu["value"][core] = _private_value(eu, core, offset)
-        if eu["waking"] & bit and _clears(offset):
-            eu["clears"][core] = eu["mask"][core]
+        eu["value"][core] = _private_value(eu, core, eu["offset"][core])
     eu["answering"] = 0
     eu["waking"] = 0
 
 
 @step
-def _clears(offset):
+def clears(offset):
     """Whether the wait at this offset clears the events of the mask."""
     if offset >= at.BARRIER:
         return offset & 0x1C == at.TRIGGER_WAIT_CLEAR
-    return offset != at.WAIT and offset & ~0x3F != at.SW_EVENT_WAIT
+    if offset < at.DISPATCH:
+        return offset == at.WAIT_CLEAR
+    if offset < at.MUTEX:
+        return offset & 0xC == at.DISPATCH & 0xC
+    return offset < at.SW_EVENT or offset & ~0x3F == at.SW_EVENT_WAIT_CLEAR
 
 
 @step
@@ -161,10 +255,8 @@ def _private_value(eu, core, offset):
         if offset == at.WAIT or offset == at.WAIT_CLEAR:
             return eu["buffer"][core] & eu["mask"][core]
         return core_value(eu, core, offset)
-    if offset == at.DISPATCH:
-        return eu["fifo"][eu["read"][core]]
-    if at.DISPATCH < offset < at.MUTEX:
-        return 0
+    if at.DISPATCH <= offset < at.MUTEX:
+        return eu["fifo"][eu["read"][core]] if offset & 0xC == at.DISPATCH & 0xC else 0
     if at.MUTEX <= offset < at.SW_EVENT:
         return eu["message"][offset - at.MUTEX >> 2]
     if offset >= at.BARRIER and offset & 0x1C < at.TRIGGER_SELF:
@@ -174,13 +266,16 @@ def _private_value(eu, core, offset):
 
 @step
 def core_value(eu, core, register):
-    """A register of a core's block, as a load that does not wait reads it."""
+    """A register of a core's block, as a load that does not wait reads it.
+
+    A core reads of itself that its clock runs.
+    """
     if register == at.MASK:
         return eu["mask"][core]
     if register == at.IRQ_MASK:
         return eu["interrupt_mask"][core]
     if register == at.STATUS:
-        return 0 if eu["clock"][core] == CLOCK_OFF else 1
+        return 1
     if register == at.BUFFER:
         return eu["buffer"][core]
     if register == at.BUFFER_MASKED:
@@ -213,6 +308,8 @@ def end_wait(eu, core):
     eu["waiting"] &= ~bit
     eu["replay"] &= ~bit
     eu["clock"][core] = RUNNING
+    if clears(eu["offset"][core]):
+        eu["clearing_next"] |= bit
 
 
 @step
@@ -239,8 +336,9 @@ def _end_waits(eu, cycle):
             eu["clock"][core] = INTERRUPTED
         elif events & eu["mask"][core]:
             end_wait(eu, core)
-        elif eu["sleeps"][core]:
+        elif eu["sleeps"][core] and eu["clock"][core] != CLOCK_OFF:
             eu["clock"][core] = CLOCK_OFF
+            eu["since"][core] = cycle
     eu["interrupt"] = eu["interrupt_next"]
     eu["interrupt_next"] = pending
 
@@ -248,12 +346,14 @@ def _end_waits(eu, cycle):
 @step
 def _is_active(eu):
     """Whether the next clock edge changes anything by itself."""
-    if eu["answering"] | eu["barrier_active"] | eu["popped"]:
+    if eu["answering"] | eu["barrier_active"] | eu["popped"] | eu["clearing"]:
+        return True
+    if eu["shared_offset"] != NONE:
         return True
     if eu["interrupt"] != eu["interrupt_next"]:
         return True
     for core in range(eu["cores"]):
-        if eu["lines"][core] or eu["clears"][core]:
+        if eu["lines"][core]:
             return True
         if eu["soc_count"] > 0 and not eu["buffer"][core] & at.SOC_LINE:
             return True

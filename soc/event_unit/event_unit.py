@@ -4,7 +4,8 @@ The unit is clocked, but only in cycles in which something happens. In cycle t, 
 
     eu_set_event        event lines that are active in t (DMA, timers, accelerator)
     eu_access           requests of the cores' private ports in t, the lowest core first
-    eu_shared_store     a store through the view of all in t; eu_shared_load: the answer to a load
+    eu_shared_load      the answer to a load through the view of all; before the accesses of t
+    eu_shared_store     a store through the view of all in t; before or after them
     eu_clock            if eu["next"] <= t: the clock edge after t; reports the loads granted in t
 
 A load that waits (an event load, p.elw) is granted in the cycle of its request if an event of the
@@ -18,7 +19,15 @@ from issue to issue, software event 5, mutex 5, store or load of a register 1.
 """
 
 from soc.event_unit import offsets as at
-from soc.event_unit.clock_edge import barrier_value, core_value, end_wait
+from soc.event_unit.clock_edge import (
+    barrier_value,
+    clears,
+    core_value,
+    end_wait,
+    software_event,
+    store_barrier,
+    store_core,
+)
 from soc.event_unit.state import (
     CLOCK_OFF,
     FAULT,
@@ -80,12 +89,12 @@ def eu_access(eu, core, write, is_elw, offset, value, now):
     offset &= 0x3FC
     if offset >= at.BARRIER and offset & 0x1C < at.TRIGGER_SELF:
         return _access_barrier(eu, write, offset, value & at.WORD, core, now)
-    if eu["clears"][core] != 0:
-        return STALLED
     eu["next"] = min(eu["next"], now)
     if write:
-        eu["written"][core] = now
-        return _store(eu, offset, value & at.WORD, core)
+        eu["written"][core], eu["written_offset"][core] = now, offset
+        result = _store(eu, offset, value & at.WORD, core)
+        is_late = result == STORED and eu["clearing"] >> core & 1
+        return STALLED if is_late else result
     return _load(eu, is_elw, offset, core, now)
 
 
@@ -100,7 +109,9 @@ def _access_barrier(eu, write, offset, value, core, now):
     eu["next"] = min(eu["next"], now)
     eu["served"][barrier] = now
     if write:
-        _store_barrier(eu, barrier, offset & 0x1C, value)
+        eu["barrier_written"][barrier] = now
+        eu["barrier_written_offset"][barrier] = offset & 0x1C
+        store_barrier(eu, barrier, offset & 0x1C, value)
         return STORED
     eu["offset"][core] = offset
     eu["answering"] |= 1 << core
@@ -108,27 +119,17 @@ def _access_barrier(eu, write, offset, value, core, now):
 
 
 @step
-def _store_barrier(eu, barrier, register, value):
-    value &= (1 << eu["cores"]) - 1
-    eu["barrier_active"] |= 1 << barrier
-    if register == at.TRIGGER_MASK:
-        eu["trigger_mask"][barrier] = value
-    elif register == at.TARGET_MASK:
-        eu["target_mask"][barrier] = value
-    elif register == at.TRIGGER:
-        eu["arriving"][barrier] |= value
-
-
-@step
 def _store(eu, offset, value, core):
     """A store to the core's own registers. One to a read-only register does nothing."""
     if offset < 0x40:
-        _store_core(eu, core, offset, value)
-    elif offset == at.DISPATCH:
+        store_core(eu, core, offset, value)
+    elif at.DISPATCH <= offset < at.MUTEX and offset & 0xC == at.DISPATCH & 0xC:
         eu["push_value"] = value | (eu["push_value"] if eu["pushing"] else 0)
         eu["pushing"] = 1
-    elif offset == at.TEAM:
-        eu["team"] = value & (1 << eu["cores"]) - 1
+    elif at.DISPATCH <= offset < at.MUTEX and offset & 0xC == at.TEAM & 0xC:
+        team = value & (1 << eu["cores"]) - 1
+        eu["team_next"] = team | (eu["team_next"] if eu["teaming"] else 0)
+        eu["teaming"] = 1
     elif at.MUTEX <= offset < at.SW_EVENT:
         mutex = offset - at.MUTEX >> 2
         if mutex >= eu["mutexes"]:
@@ -137,42 +138,8 @@ def _store(eu, offset, value, core):
         eu["unlocking"][mutex] = 1
         eu["mutex_active"] |= 1 << mutex
     elif at.SW_EVENT <= offset < at.SW_EVENT_WAIT:
-        _software_event(eu, offset >> 2 & 7, value)
+        software_event(eu, offset >> 2 & 7, value)
     return STORED
-
-
-@step
-def _store_core(eu, core, register, value):
-    if register == at.MASK:
-        eu["mask"][core] = value
-    elif register == at.MASK_AND:
-        eu["mask"][core] &= ~value
-    elif register == at.MASK_OR:
-        eu["mask"][core] |= value
-    elif register == at.IRQ_MASK:
-        eu["interrupt_mask"][core] = value
-    elif register == at.IRQ_MASK_AND:
-        eu["interrupt_mask"][core] &= ~value
-    elif register == at.IRQ_MASK_OR:
-        eu["interrupt_mask"][core] |= value
-    elif register == at.BUFFER_CLEAR:
-        eu["buffer"][core] &= ~value
-    elif at.TARGETS <= register <= at.TARGETS_OR:
-        value &= (1 << eu["cores"]) - 1
-        if register == at.TARGETS:
-            eu["targets"][core] = value
-        elif register == at.TARGETS_AND:
-            eu["targets"][core] &= ~value
-        else:
-            eu["targets"][core] |= value
-
-
-@step
-def _software_event(eu, event, targets):
-    targets &= (1 << eu["cores"]) - 1
-    for core in range(eu["cores"]):
-        if targets == 0 or targets >> core & 1:
-            eu["lines"][core] |= 1 << event
 
 
 @step
@@ -182,11 +149,11 @@ def eu_waits(offset):
         return offset & 0x1C >= at.TRIGGER_WAIT
     group = offset & ~0x3F
     return (
-        at.WAIT <= offset <= at.WAIT_CLEAR
+        (offset < at.SW_EVENT and offset & 0x38 == at.WAIT)
         or group == at.MUTEX
         or group == at.SW_EVENT_WAIT
         or group == at.SW_EVENT_WAIT_CLEAR
-        or offset == at.DISPATCH
+        or (group == at.DISPATCH and offset & 0xC == at.DISPATCH & 0xC)
     )
 
 
@@ -202,10 +169,17 @@ def _load(eu, is_elw, offset, core, now):
         _trigger(eu, core, offset)
     eu["offset"][core] = offset
     interrupted = eu["buffer"][core] & eu["interrupt_mask"][core] != 0
-    if not eu_waits(offset) or (interrupted and eu["clock"][core] == INTERRUPTED):
+    has_event = not interrupted and eu["buffer"][core] & eu["mask"][core] != 0
+    if eu["clearing"] & bit:
+        if not eu_waits(offset):
+            return STALLED
+        if has_event:
+            _end_wait_in_vain(eu, core)
+            return STALLED
+    elif not eu_waits(offset) or (interrupted and eu["clock"][core] == INTERRUPTED):
         eu["answering"] |= bit
         return LOADING
-    if not interrupted and eu["buffer"][core] & eu["mask"][core]:
+    elif has_event:
         end_wait(eu, core)
         return LOADING
     eu["waiting"] |= bit
@@ -220,13 +194,27 @@ def _load(eu, is_elw, offset, core, now):
 
 
 @step
+def _end_wait_in_vain(eu, core):
+    """What an event does to a wait that is not granted because the last one clears just now.
+
+    The event is mostly the one that ended that wait. The wait is repeated in the next cycle: it
+    triggers again, and its request for a value of the dispatch FIFO has lost one.
+    """
+    bit = 1 << core
+    eu["waking"] |= bit
+    eu["replay"] &= ~bit
+    if clears(eu["offset"][core]):
+        eu["clearing_next"] |= bit
+
+
+@step
 def _trigger(eu, core, offset):
     if offset >= at.BARRIER:
         barrier = offset - at.BARRIER >> 5
         eu["arriving"][barrier] |= 1 << core
         eu["barrier_active"] |= 1 << barrier
     elif at.SW_EVENT_WAIT <= offset < at.SW_EVENT_WAIT_CLEAR + 0x40:
-        _software_event(eu, offset >> 2 & 7, eu["targets"][core])
+        software_event(eu, offset >> 2 & 7, eu["targets"][core])
     elif at.MUTEX <= offset < at.SW_EVENT:
         mutex = offset - at.MUTEX >> 2
         eu["locking"][mutex] |= 1 << core
@@ -249,23 +237,15 @@ def eu_shared_exists(eu, offset):
 def eu_shared_store(eu, offset, value, now):
     """A store through the view of all in this cycle. Returns STALLED, STORED, FAULT.
 
-    It stalls while a core stores to the same registers.
+    It is done at the clock edge, and the next one stalls until it is granted.
     """
     offset &= 0x7FC
     if not eu_shared_exists(eu, offset):
         return FAULT
+    if eu["shared_offset"] != NONE:
+        return STALLED
     eu["next"] = min(eu["next"], now)
-    if offset < at.SHARED_BARRIER:
-        if eu["written"][offset >> 6] == now:
-            return STALLED
-        _store_core(eu, offset >> 6, offset & 0x3C, value & at.WORD)
-    elif offset < at.SHARED_SW_EVENT:
-        barrier = offset - at.SHARED_BARRIER >> 5
-        if eu["served"][barrier] == now:
-            return STALLED
-        _store_barrier(eu, barrier, offset & 0x1C, value & at.WORD)
-    elif offset < at.SOC_EVENT:
-        _software_event(eu, offset >> 2 & 7, value)
+    eu["shared_offset"], eu["shared_value"] = offset, value & at.WORD
     return STORED
 
 
@@ -277,7 +257,10 @@ def eu_shared_load(eu, offset, now):
     """
     offset &= 0x7FC
     if offset < at.SHARED_BARRIER:
-        return core_value(eu, offset >> 6, offset & 0x3C)
+        core, register = offset >> 6, offset & 0x3C
+        if register == at.STATUS and eu["clock"][core] == CLOCK_OFF and now > eu["since"][core]:
+            return 0
+        return core_value(eu, core, register)
     if offset < at.SHARED_SW_EVENT:
         return barrier_value(eu, offset - at.SHARED_BARRIER >> 5, offset & 0x1C)
     if offset < at.SOC_EVENT:

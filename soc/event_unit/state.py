@@ -69,15 +69,18 @@ EU_STATE = np.dtype(
         ("interrupt_mask", "i8", (CORES,)),
         ("buffer", "i8", (CORES,)),
         ("lines", "i8", (CORES,)),  # event lines active in this cycle
-        ("clears", "i8", (CORES,)),  # bits that the clock edge of this cycle clears, after a wait
+        ("clearing", "i8"),  # cores whose last wait clears at the clock edge of this cycle
+        ("clearing_next", "i8"),  # and of the next one
+        ("clears", "i8", (CORES,)),  # bits that it clears
         ("taken", "i8", (CORES,)),  # bits that it clears because their interrupt was taken
         ("targets", "i8", (CORES,)),  # SW_EVENT_MASK
         ("clock", "i8", (CORES,)),
         ("offset", "i8", (CORES,)),  # of the load that waits or is being answered
         ("sleeps", "i8", (CORES,)),  # it is an event load: the core's clock stops
-        ("since", "i8", (CORES,)),  # cycle of its request
+        ("since", "i8", (CORES,)),  # last cycle in which it had one, while its clock is off
         ("value", "i8", (CORES,)),  # data of the last load
-        ("written", "i8", (CORES,)),  # cycle of the last store to the core's registers
+        ("written", "i8", (CORES,)),  # cycle of the last store by the core's own port
+        ("written_offset", "i8", (CORES,)),
         ("clock_off", "i8", (CORES,)),  # cycles without clock, ever
         ("barrier_active", "i8"),  # barriers whose clock edge is due
         ("trigger_mask", "i8", (BARRIERS,)),
@@ -85,7 +88,9 @@ EU_STATE = np.dtype(
         ("status", "i8", (BARRIERS,)),
         ("arriving", "i8", (BARRIERS,)),
         ("matched", "i8", (BARRIERS,)),
-        ("served", "i8", (BARRIERS,)),  # cycle of the last access to its registers
+        ("served", "i8", (BARRIERS,)),  # cycle of the last access of a core to its registers
+        ("barrier_written", "i8", (BARRIERS,)),  # and of the last store
+        ("barrier_written_offset", "i8", (BARRIERS,)),
         ("mutex_active", "i8"),  # mutexes whose clock edge is due
         ("owner", "i8", (MUTEXES,)),
         ("queue", "i8", (MUTEXES,)),  # cores that wait for it
@@ -95,6 +100,8 @@ EU_STATE = np.dtype(
         ("fifo", "i8", (FIFO,)),  # dispatch: values, the cores that have not read them
         ("readers", "i8", (FIFO,)),
         ("team", "i8"),
+        ("teaming", "i8"),
+        ("team_next", "i8"),
         ("pushing", "i8"),
         ("push_value", "i8"),
         ("write", "i8"),
@@ -102,6 +109,8 @@ EU_STATE = np.dtype(
         ("pop_request", "i8"),
         ("popping", "i8"),
         ("popped", "i8"),
+        ("shared_offset", "i8"),  # of the store through the view of all that is due, or NONE
+        ("shared_value", "i8"),
         ("soc_events", "i8", (FIFO,)),
         ("soc_head", "i8"),
         ("soc_count", "i8"),
@@ -120,6 +129,6 @@ def event_unit_state(spec: EventUnitSpec, cores: int) -> np.ndarray:
     eu["dispatch_depth"], eu["soc_depth"] = spec.dispatch_depth, spec.soc_event_depth
     eu["keeps_new"] = spec.keeps_new_events
     eu["next"] = NEVER
-    eu["owner"], eu["written"], eu["served"] = NONE, NONE, NONE
-    eu["soc_arriving"] = NONE
+    eu["owner"], eu["written"], eu["served"], eu["barrier_written"] = NONE, NONE, NONE, NONE
+    eu["shared_offset"], eu["soc_arriving"] = NONE, NONE
     return state

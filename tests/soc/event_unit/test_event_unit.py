@@ -580,16 +580,202 @@ def test_the_shared_view_reaches_every_core():
     assert bench.read_shared("SW_EVENT", 5) == 0
 
 
-def test_a_shared_store_stalls_while_the_core_or_another_stores_to_the_same_registers():
+def test_a_shared_store_waits_while_the_core_stores():
     bench = Bench(cores=2)
-    log = []
-    for core in (0, 1):
-        bench.store(core, "MASK", 1)
-        log.append(bench.shared("CORE_MASK", 2, index=0))
+    bench.store(0, "MASK", 1)
+    assert bench.shared("CORE_MASK", 8) == STORED
+    bench.tick()
+    assert bench.eu["mask"][0] == 1
+    bench.store(0, "MASK_OR", 2)
+    assert bench.shared("CORE_IRQ_MASK", 4) == STALLED
+    bench.tick()
+    assert bench.eu["mask"][0] == 3
+    bench.tick()
+    assert bench.eu["mask"][0] == 8
+
+
+def test_a_shared_store_that_waits_reaches_other_registers_than_the_cores_at_once():
+    bench = Bench(cores=2)
+    for value, register in ((4, "MASK"), (5, "IRQ_MASK")):
+        bench.store(0, register, 1)
+        assert bench.shared("CORE_IRQ_MASK", value) == STORED
         bench.tick()
+        assert bench.eu["interrupt_mask"][0] == (4 if register == "MASK" else 1)
+        assert bench.shared("CORE_IRQ_MASK", 0) == STALLED
+        bench.tick()
+        assert bench.eu["interrupt_mask"][0] == value
+
+
+def test_a_shared_store_to_a_barrier_waits_for_stores_of_cores_not_for_their_loads():
+    bench = Bench(cores=2)
+    bench.load(1, "BARRIER_TRIGGER_MASK", 4)
+    bench.shared("BARRIER_TRIGGER_MASK", 2, index=4)
+    bench.tick()
+    assert bench.eu["trigger_mask"][4] == 2
     bench.store(1, "BARRIER_TRIGGER_MASK", 1, 4)
-    log.append(bench.shared("BARRIER_TRIGGER_MASK", 2, index=4))
-    assert log == [STALLED, STORED, STALLED]
+    bench.shared("BARRIER_TRIGGER_MASK", 3, index=4)
+    bench.tick()
+    assert bench.eu["trigger_mask"][4] == 1
+    bench.tick()
+    assert bench.eu["trigger_mask"][4] == 3
+    bench.store(1, "BARRIER_TARGET_MASK", 1, 4)
+    bench.shared("BARRIER_TRIGGER", 1, index=4)
+    bench.tick()
+    assert bench.eu["status"][4] == 1
+
+
+def test_the_core_does_not_see_a_shared_store_of_the_same_cycle():
+    bench = Bench(cores=1)
+    bench.store(0, "SW_EVENT", 1)
+    bench.tick()
+    bench.shared("CORE_MASK", 1)
+    bench.load(0, "WAIT")
+    bench.tick(3)
+    assert bench.log == [(2, 0, 1)]
+
+
+def test_a_shared_software_event_is_for_all_only_if_the_whole_word_is_zero():
+    bench = Bench(cores=2)
+    for value in (0x100, 0, 0x102):
+        bench.shared("SW_EVENT", value)
+        bench.tick()
+        found = [bench.read(core, "BUFFER") for core in range(2)]
+        assert found == {0x100: [0, 0], 0: [1, 1], 0x102: [0, 1]}[value]
+        for core in range(2):
+            bench.store(core, "BUFFER_CLEAR", 1)
+    bench.store(0, "SW_EVENT", 0x100)
+    bench.tick()
+    assert [bench.read(core, "BUFFER") for core in range(2)] == [1, 1]
+
+
+def test_a_value_goes_to_the_team_that_was_there_before_its_cycle():
+    bench = Bench(cores=4)
+    bench.store(0, "DISPATCH_TEAM", 0b0001)
+    bench.store(1, "DISPATCH_TEAM", 0b0010)
+    bench.tick()
+    bench.store(0, "DISPATCH_TEAM", 0b1000)
+    bench.store(1, "DISPATCH", 5)
+    bench.tick()
+    bench.store(0, "DISPATCH", 6)
+    bench.tick()
+    assert bench.eu["readers"][:2].tolist() == [0b0011, 0b1000]
+
+
+def test_registers_are_decoded_from_few_bits():
+    """Waits repeat in the blocks of 64 bytes below the mutexes, dispatch in each 16 bytes."""
+    bench = Bench(cores=1)
+    bench.hear(1)
+    for offset in (0x78, 0xBC, 0x90):
+        assert eu_access(bench.eu, 0, False, True, offset, 0, bench.cycle) == LOADING
+        bench.tick(5)
+        assert bench.log == []
+        bench.event(1, 0)
+        bench.tick(3)
+        assert len(bench.log) == 1
+        is_kept = offset != 0x90
+        assert bench.read(0, "BUFFER") == is_kept
+        bench.store(0, "BUFFER_CLEAR", 1)
+        bench.log.clear()
+    assert eu_access(bench.eu, 0, True, False, 0xA4, 1, bench.cycle) == STORED
+    bench.tick()
+    assert eu_access(bench.eu, 0, True, False, 0xB0, 7, bench.cycle) == STORED
+    bench.tick()
+    assert (bench.eu["readers"][0], bench.eu["fifo"][0], bench.eu["write"]) == (1, 7, 1)
+
+
+def clearing(**fields):
+    """A core of two that may access again in the cycle in which its wait for event 0 clears."""
+    bench = Bench(cores=2, **fields)
+    bench.hear(MUTEX | 1, cores=[0])
+    bench.store(0, "SW_EVENT", 1)
+    bench.tick()
+    bench.load(0, "WAIT_CLEAR", is_elw=False)
+    bench.tick()
+    return bench
+
+
+def test_a_store_that_stalls_behind_a_wait_is_done_twice():
+    bench = clearing()
+    bench.store(1, "DISPATCH_TEAM", 1)
+    bench.tick(2)
+    assert bench.eu["write"] == 0
+    bench.load(0, "WAIT_CLEAR", is_elw=False)
+    bench.event(1, 0)
+    bench.tick(2)
+    assert bench.store(0, "DISPATCH", 4) == STALLED
+    bench.tick()
+    assert bench.store(0, "DISPATCH", 4) == STORED
+    bench.tick()
+    assert bench.eu["write"] == 2
+    assert bench.eu["fifo"][:2].tolist() == [4, 4]
+
+
+def test_a_wait_for_a_mutex_directly_behind_a_wait_gets_it_and_loses_its_event():
+    bench = clearing()
+    assert bench.load(0, "MUTEX", is_elw=False) == STALLED
+    bench.tick()
+    assert (bench.eu["owner"][0], bench.eu["queue"][0]) == (0, 0)
+    assert bench.load(0, "MUTEX", is_elw=False) == LOADING
+    bench.tick(10)
+    assert (bench.eu["owner"][0], bench.eu["queue"][0]) == (0, 1)
+    assert bench.log == [(11, 0, 1)]
+
+
+def test_a_wait_behind_a_wait_without_a_further_event_just_waits():
+    bench = clearing()
+    bench.eu["buffer"][0] = 0
+    assert bench.load(0, "MUTEX") == LOADING
+    bench.tick(4)
+    assert bench.eu["owner"][0] == 0
+
+
+def test_a_wait_stalls_what_follows_even_if_nothing_is_left_to_clear():
+    bench = Bench(cores=1)
+    bench.hear(1)
+    bench.store(0, "SW_EVENT", 1)
+    bench.tick()
+    bench.load(0, "WAIT_CLEAR", is_elw=False)
+    bench.shared("CORE_MASK", 0)
+    bench.tick()
+    assert bench.store(0, "MASK", 3) == STALLED
+    bench.tick()
+    assert bench.read(0, "BUFFER") == 1
+
+
+def test_a_shared_store_that_clears_events_is_lost_while_a_wait_clears():
+    bench = clearing()
+    bench.event(1, 8)
+    bench.tick(4)
+    bench.event(1, 0)
+    bench.tick()
+    bench.load(0, "WAIT_CLEAR")
+    bench.tick()
+    bench.shared("CORE_BUFFER_CLEAR", DMA)
+    bench.tick()
+    assert bench.eu["buffer"][0] == DMA
+    bench.shared("CORE_BUFFER_CLEAR", DMA)
+    bench.tick()
+    assert bench.eu["buffer"][0] == 0
+
+
+def test_an_interrupt_that_goes_away_leaves_the_clock_on_for_two_cycles():
+    bench = Bench(cores=1)
+    bench.hear(1)
+    bench.store(0, "IRQ_MASK", DMA)
+    bench.tick()
+    bench.load(0, "WAIT_CLEAR")
+    bench.at(20)
+    bench.event(1, 8)
+    bench.tick()
+    bench.shared("CORE_IRQ_MASK", 0)
+    found = []
+    while bench.cycle < 26:
+        found.append(bench.read_shared("CORE_STATUS"))
+    bench.event(1, 0)
+    bench.at(30)
+    assert found == [1, 1, 0, 0, 0]
+    assert bench.log == [(27, 0, 1)]
+    assert bench.eu["clock_off"][0] == 20 - 11 + 27 - 23
 
 
 def test_what_the_chip_does_not_have_is_a_fault():

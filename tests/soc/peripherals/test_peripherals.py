@@ -490,8 +490,10 @@ def test_a_shared_store_that_meets_a_cores_store_is_repeated():
     env.run(until=10)
     eu_access(eu, 1, True, False, 0x00, 0b1, 10)
     shared.write(EVENT_UNIT_SHARED.offset("CORE_MASK", 1), 0b10, 4)
+    eu_clock(eu, 10)
     assert eu["mask"][1] == 0b1
-    env.run(until=12)
+    env.run(until=11)
+    eu_clock(eu, 11)
     assert eu["mask"][1] == 0b10
 
 
