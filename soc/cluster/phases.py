@@ -10,7 +10,7 @@ from soc.cluster import testbench
 from soc.cluster.demux import answer
 from soc.cluster.l1_access import bank_of
 from soc.core.decoded_index import note_write
-from soc.core.interrupts import raise_interrupt
+from soc.core.interrupts import set_interrupt
 from soc.core.sync_points import (
     note_barriers,
     note_commands,
@@ -56,6 +56,7 @@ def clock_event_unit(chip, now):
     """Clock the event unit; returns the harts whose loads it grants."""
     unit = chip.event_unit[0]
     wheel = chip.wheel[0]
+    interrupted = unit["interrupt"]
     granted = np.uint64(eu_clock(unit, now))
     note_barriers(chip, now)
     rest = granted
@@ -64,11 +65,9 @@ def clock_event_unit(chip, now):
         rest &= rest - np.uint64(1)
         answer(chip, h, unit["value"][h], now)
     wheel["at_event_unit"] &= ~granted
-    if unit["interrupt"]:
+    if interrupted | unit["interrupt"]:
         for h in range(chip.config[0]["cores"]):
-            line = eu_interrupt(unit, h)
-            if line >= 0 and chip.harts[np.uint64(h)]["mip"] >> line & 1 == 0:
-                raise_interrupt(chip, h, line, now + 1)
+            set_interrupt(chip, h, eu_interrupt(unit, h), now + 1)
     return granted
 
 

@@ -17,12 +17,13 @@ from soc.prelude.wheel import schedule
 INTERRUPT_SEEN = 2
 INTERRUPT_FETCH = 2
 WFI_WAKE = 3
+MIE = 8  # of mstatus
 
 
 @step
 def interrupt_pending(hart):
     """Will the hart take an interrupt?"""
-    return hart["mstatus"] & 8 != 0 and hart["mip"] & hart["mie"] != 0
+    return hart["mstatus"] & MIE != 0 and hart["mip"] & hart["mie"] != 0
 
 
 @cold_step
@@ -45,6 +46,25 @@ def take_interrupt(chip, h, start, now):
     if config["control_page"] == 0 and hart["external"] == 0:
         eu_take_interrupt(chip.event_unit[0], h, line, now)
         hart["mip"] = 0
+
+
+@step
+def set_interrupt(chip, h, line, now):
+    """Ask a hart to take an interrupt, by its number, or none any more (negative).
+
+    A hart whose interrupts are enabled keeps the first that it is asked for until it takes it.
+
+    Source: riscv_int_controller.sv (irq_id_q).
+    """
+    hart = chip.harts[np.uint64(h)]
+    if hart["mip"] and hart["mstatus"] & MIE:
+        return
+    if line < 0:
+        hart["mip"] = 0
+    elif hart["mip"] == 0:
+        raise_interrupt(chip, h, line, now)
+    else:
+        hart["mip"] = 1 << line
 
 
 @step
