@@ -5,10 +5,10 @@ of it; else they have parts of one dimension, which becomes the outermost: L1 is
 order. All that is known while the program is built costs no instruction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from math import gcd
+from math import gcd, isqrt
 from typing import Any
 
 from firmware.builder import EQ, LT, Kernel, Register
@@ -23,7 +23,7 @@ from trainlib.primitive.tensor import WORD
 
 REACH = 2047  # bytes that an offset or a post-increment reaches
 BANKS = 16  # of the usual L1
-PART = 16  # rounds, if something follows each part of the innermost loop
+PART = 16  # rounds at least, if something follows parts of them
 WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
 UNROLL = 2  # elements: enough for no result to be waited for
 
@@ -50,8 +50,8 @@ class Nest:
     borrows       use address registers as pointers; `run` gives them back as they were
     loops         the body has loops itself, maybe hardware loops: there are none around it
     by_words      two halves that lie together are loaded, and stored, as a word
-    after         emits what follows each innermost loop but a run of the only dimension; and each
-                  PART of one, if a register is left to count them
+    after         emits what follows parts of the rounds, maybe not the last part: PART or more of
+                  them, as many as there are parts, if a register is left to count
     masked        index of a source that counts where the last one, which the body does not get,
                   is above 0; else it is 0
     """
@@ -222,7 +222,7 @@ class Nest:
             self._load_shared(level)
             self._loop(level + 1, body)
             start = len(k.code.items)
-            if self.after and level == self.last - 1:
+            if self.after and level == self.last - 1 and self._rounds >= PART:
                 self.after()
             self._advance(level)
             for _ in range((1 if k.isa.loop_end == "last" else 2) - len(k.code.items) + start):
@@ -232,6 +232,13 @@ class Nest:
         """A loop over a dimension but the innermost."""
         k = self.k
         count = self.dims[level] if level else self.share
+        part = self._part(count, self._rounds) if level == self.last - 1 else 0
+        if part:
+            is_given = not level and not self.is_even
+            counter = self.rounds if is_given else k.x()
+            if not is_given:
+                k.li(counter, count)
+            return self._in_parts(counter, part)
         is_plain = level == self.last - 1 and not self.loops
         if not level and not self.is_even:
             if is_plain:
@@ -253,12 +260,18 @@ class Nest:
             k.li(register, count)
         return register
 
+    @property
+    def _rounds(self) -> int:
+        """Rounds of the innermost loop, if its dimension is not the only one."""
+        return -(-self.dims[-1] // self.unroll)
+
     def _innermost(self, body: Body) -> None:
         rounds, tail = divmod(self.share if self.is_run else self.dims[-1], self.unroll)
-        if self.after and rounds > PART and not self.is_run and self.k.registers.free("x"):
-            times, rounds = divmod(rounds, PART)
+        part = self._part(rounds)
+        if self.after and part:
+            times, rounds = divmod(rounds, part)
             with self.k.loop(times):
-                with self._inner_loop(PART):
+                with self._inner_loop(part):
                     self._round(body)
                 self.after()
         if rounds:
@@ -266,6 +279,29 @@ class Nest:
                 self._round(body)
         if tail:
             self._elements(tail, body)
+
+    def _part(self, count: int, rounds: int = 1) -> int:
+        """How many of a loop's so many times, of so many rounds each, are a part; 0: all."""
+        least = -(-PART // rounds)
+        if not self.after or count <= least or rounds >= PART or not self.k.registers.free("x"):
+            return 0
+        return max(least, isqrt(count * rounds) // rounds)
+
+    @contextmanager
+    def _in_parts(self, counter: Register, part: int) -> Iterator[None]:
+        """A loop of as many times as the counter says, with what follows each part of it."""
+        k = self.k
+        assert self.after
+        with k.loop(counter, step=part):
+            with k.scope():
+                count = k.x()
+                k.li(count, part)
+                Lanes(k, 1).pulp("clipur", rd=count, rs1=counter, rs2=count)
+                with k.loop(count) if self.loops else k.hwloop(count):
+                    if not self.loops:
+                        k.free(count)
+                    yield
+            self.after()
 
     def _inner_loop(self, rounds: int) -> AbstractContextManager[None]:
         return self.k.loop(rounds) if self.loops else self.k.hwloop(self._counted(rounds))
@@ -284,8 +320,9 @@ class Nest:
         (whole, tail), share = divmod(self.dims[0], self.unroll), self.share // self.unroll
         is_busy = whole > (self.cores - 1) * share
         has_any = nullcontext() if is_busy else k.if_(LT, ZERO, self.rounds)
-        with has_any, k.loop(self.rounds) if self.loops else k.hwloop(self.rounds), k.scope():
-            if not self.loops:
+        part = self._part(share)
+        with has_any, self._core_loop(part), k.scope():
+            if not self.loops and not part:
                 k.free(self.rounds)
             self._round(body)
         if tail:
@@ -295,6 +332,12 @@ class Nest:
                 k.li(last, whole // share)
             with k.if_(EQ, core, last):
                 self._elements(tail, body)
+
+    def _core_loop(self, part: int) -> AbstractContextManager[None]:
+        """The loop over this core's rounds; by parts of so many, unless 0."""
+        if part:
+            return self._in_parts(self.rounds, part)
+        return self.k.loop(self.rounds) if self.loops else self.k.hwloop(self.rounds)
 
     def _advance(self, level: int) -> None:
         """Step every pointer from after the inner loops to the next index of this dimension."""

@@ -28,8 +28,9 @@ from firmware.lanes import Lane, Lanes, constant, load_constant
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.activations import clip
 from trainlib.norm.pairs import Pairs
-from trainlib.reduction.row_reduction import Field, Kind, Rows
+from trainlib.reduction.row_reduction import LONG, Field, Kind, Rows
 
+LONG_BESIDE_RELU = 16 * LONG  # elements of one image; parts take registers that its y needs
 LARGEST = float(np.finfo(np.float32).max)
 
 Step = Callable[..., Any]
@@ -75,7 +76,7 @@ class RowNorm:
     # Forward
 
     def sum(self) -> Register:
-        """The sum of x."""
+        """The sum of x, in one part: `deviations` find what it has lost."""
 
         def add(v: Lanes, total: Lane, x: Lane) -> None:
             v.fadd_s(total, total, x)
@@ -90,14 +91,14 @@ class RowNorm:
             def square(v: Lanes, squares: Lane, x: Lane) -> None:
                 v.fmadd_s(squares, x, x, squares)
 
-            return self.rows.reduce(["x"], square, ["sum"])
+            return self.rows.reduce(["x"], square, ["sum"], longest=LONG)
 
         def deviate(v: Lanes, squares: Lane, rest: Lane, x: Lane) -> None:
             v.fsub_s(x, x, mean)
             v.fadd_s(rest, rest, x)
             v.fmadd_s(squares, x, x, squares)
 
-        return self.rows.reduce(["x"], deviate, ["sum", "sum"])
+        return self.rows.reduce(["x"], deviate, ["sum", "sum"], longest=LONG)
 
     def variance(self, mean: Register | None, squares: Register, *rest: Register) -> None:
         """Make a variance of the sum of (x - mean)^2; correct the mean by the sum of x - mean."""
@@ -234,6 +235,11 @@ class RowNorm:
         return self.how.is_centred and self._elements.element.is_half
 
     @property
+    def _is_of_one_image(self) -> bool:
+        """Have rows one dimension?"""
+        return sum(count > 1 for count in self.rows.elements) == 1
+
+    @property
     def _elements(self) -> Field:
         """x, or what is like it."""
         return self.rows.fields.get("x") or self.rows.fields["dy"]
@@ -259,8 +265,10 @@ class RowNorm:
             v.fadd_s(sums, sums, dy)
             v.fmadd_s(products, x, dy, products)
 
-        how: Any = {"mask": self._mask, "in_parts": True}
-        sums, products = self.rows.reduce(["x", "dy"], step, ["sum", "sum"], **how)
+        kinds: list[Kind] = ["sum", "sum"]
+        longest = LONG_BESIDE_RELU if self.how.relu and self._is_of_one_image else LONG
+        how: Any = {"mask": self._mask, "longest": longest}
+        sums, products = self.rows.reduce(["x", "dy"], step, kinds, **how)
         self.k.fmul_s(products, products, rstd)
         return products, sums
 
@@ -332,7 +340,8 @@ class RowNorm:
             v.fmadd_s(products, x, dy, products)
 
         kinds: list[Kind] = ["sum"] * (1 + self.how.is_centred)
-        return self.rows.reduce(["x", "dy", "gamma"], step, kinds, mask=self._mask)
+        how: Any = {"mask": self._mask, "longest": LONG}
+        return self.rows.reduce(["x", "dy", "gamma"], step, kinds, **how)
 
     def weighted_slope(
         self, mean: Register | None, rstd: Register, products: Register, sums: list[Register]
@@ -367,10 +376,11 @@ class RowNorm:
 
         sources = ["x", "dy", "rstd"]
         if not self.how.is_centred:
-            [products] = self.rows.reduce(sources, plain, ["sum"])
+            [products] = self.rows.reduce(sources, plain, ["sum"], longest=LONG)
             return {"dgamma": products}
         sources.append("mean")
-        products, sums = self.rows.reduce(sources, centred, ["sum", "sum"], mask=self._mask)
+        how: Any = {"mask": self._mask, "longest": LONG}
+        products, sums = self.rows.reduce(sources, centred, ["sum", "sum"], **how)
         return {"dgamma": products, "dbeta": sums}
 
 

@@ -34,7 +34,7 @@ PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 """Where what cores have found meets."""
 SCRATCH = {"partials": PARTIALS.size}
 MEETING = 16  # elements whose work takes as long as a meeting of all cores
-LONG = 32  # elements whose sum is a part of a row's
+LONG = 64  # elements whose sum needs no parts
 START = 8  # and as long as what a row begins with
 
 
@@ -337,17 +337,18 @@ class Rows:
         targets: Sequence[str] = (),
         late: Sequence[int] = (),
         mask: tuple[str, str] | None = None,
-        in_parts: bool = False,
+        longest: float = inf,
     ) -> list[Register]:
         """Sums or maxima over the row, in new registers.
 
         step(lanes, *totals, *values) adds to the totals, and returns what goes to targets if any.
 
-        in_parts    add sums of long last dimensions to each other: in single precision, each
-                    rounding of a long sum is as large as the sum allows
+        longest    elements that a core adds up one by one; more become sums of parts, which are
+                   added up: each rounding of a long sum is as large as the sum allows, and equal
+                   elements are all rounded alike
         """
         k = self.k
-        parts = self._parts(kinds) if in_parts else []
+        parts = self._parts(sources, kinds, longest)
         totals = [k.f(self.unroll) for _ in kinds]
         for total, kind in zip(totals, kinds, strict=True):
             for register in total:
@@ -358,9 +359,11 @@ class Rows:
 
         def add_parts() -> None:
             for part, total in zip(parts, totals, strict=True):
-                for register in total:
-                    k.fadd_s(part, part, register)
+                for register in total[1:]:
+                    k.fadd_s(total[0], total[0], register)
                     load_constant(k, register, 0.0)
+                k.fadd_s(part, part, total[0])
+                load_constant(k, total[0], 0.0)
 
         self.sweep(sources, targets, body, late=late, mask=mask, after=add_parts if parts else None)
         for total, part in zip(totals, parts, strict=False):
@@ -407,13 +410,18 @@ class Rows:
         self.reductions += 1
         return results
 
-    def _parts(self, kinds: Sequence[Kind]) -> list[Register]:
-        """Where sums of the last dimension are added up: nowhere if there is one, or short ones."""
-        *others, last = self.elements
-        if prod(others) == 1 or last < LONG or set(kinds) != {"sum"}:
+    def _parts(
+        self, sources: Sequence[str], kinds: Sequence[Kind], longest: float
+    ) -> list[Register]:
+        """Where parts of sums are added up: nowhere if there are few elements, or halves, which
+        have fewer digits than their sums lose.
+        """
+        cores = self.own.cores if self.by_columns else 1
+        is_long = prod(self.elements) > longest * cores
+        is_half = any(self.fields[name].element.is_half for name in sources)
+        if not is_long or is_half or set(kinds) != {"sum"}:
             return []
-        registers = self.k.f(len(kinds))
-        parts = registers if len(kinds) > 1 else [registers]
+        parts = [self.k.f() for _ in kinds]
         for register in parts:
             load_constant(self.k, register, 0.0)
         return parts

@@ -111,6 +111,19 @@ def test_equal_gradients_of_an_image_add_up_to_each_others_sums(hw):
     assert np.abs(found["dbeta"] - wanted).max() < 2e-7 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("cores", [1, 8])
+@pytest.mark.parametrize("point", [{"b": 3, "c": 4, "hw": 297}, {"c": 2, "hw": 4000}], ids=str)
+def test_a_variance_of_many_equal_elements_is_right(point, cores):
+    """Their squares are all rounded alike: a sum of one part has 50 times a rounding's error."""
+    shape = (point.get("b", 1), point["c"], point["hw"])
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    x = np.where(np.arange(point["hw"]) % 9, np.float32(0.013), x)
+    given = KERNELS["batchnorm_fw_f32"].random(checked("batchnorm_fw_f32", point)) | {"x": x}
+    found, _ = launch("batchnorm_fw_f32", point | {"cores": cores}, inputs=given)
+    wanted = 1 / np.sqrt(x.astype(np.float64).var((0, 2)) + 1e-5)
+    assert np.abs(found["rstd"] / wanted - 1).max() < 5 * 2.0**-24
+
+
 SAVED = [name for name in MAPS + ROWS if name != "batchnorm_frozen"]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from firmware.builder import KernelError
 from tests.trainlib.primitives import check, check_in_registers, check_with_torch
-from trainlib.launch import program
+from trainlib.launch import launch, program
 
 WHAT = pytest.mark.parametrize("what", ["sum", "mean", "max"])
 SPLITS = pytest.mark.parametrize("split", ["rows", "columns"])
@@ -60,3 +60,13 @@ def test_axes_that_are_none_are_refused(axes):
     with pytest.raises(KernelError) as caught:
         program("reduce_f32", {"shape": (2, 3), "axes": axes})
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("cores", [1, 8])
+@pytest.mark.parametrize("shape", [(12, 1000), (4000, 2)], ids=str)
+def test_a_mean_of_many_equal_elements_is_right(shape, cores):
+    """They are rounded alike: parts of 500 have 60 times the error of one rounding."""
+    axis = int(np.argmax(shape))
+    point = {"shape": shape, "axes": (axis,), "what": "mean", "cores": cores}
+    found, _ = launch("reduce_f32", point, inputs={"x": np.full(shape, 0.1, np.float32)})
+    assert np.abs(found["y"] / np.float64(np.float32(0.1)) - 1).max() < 10 * 2.0**-24
