@@ -111,6 +111,7 @@ def answer(chip, h, value, now):
     note_accessed(chip, h, row, now)
     if row["kind"] == ELW:
         hart["in_id"] = now + chip.config[0]["elw_resume"]
+        hart["waited"] = now
     add_access_stall(chip, hart, row)
     hart["state"] = RUN
 

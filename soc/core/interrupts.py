@@ -10,8 +10,10 @@ from soc.core.if_stage import fetch_target
 from soc.core.sync_points import note_interrupt
 from soc.core.traps import WFI_CYCLES, enter_trap, wake_up
 from soc.prelude.counters import COUNT
+from soc.prelude.decoded import ELW
 from soc.prelude.hart_state import RUN, WFI, add_stall
 from soc.prelude.step import cold_step, step
+from soc.prelude.trace_points import pc_of_row
 from soc.prelude.wheel import schedule
 
 INTERRUPT_SEEN = 2
@@ -35,7 +37,8 @@ def take_interrupt(chip, h, start, now):
     while pending >> line & 1 == 0:
         line -= 1
     note_interrupt(chip, h, line, now)
-    hart["pc"] = enter_trap(hart, 0x80000000 | line, hart["pc"])
+    interrupted = pc_of_row(chip, hart["last"]) if _is_behind_wait(chip, hart) else hart["pc"]
+    hart["pc"] = enter_trap(hart, 0x80000000 | line, interrupted)
     hart["id_valid"] = 0
     taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["in_id"])
     handler = max(taken + INTERRUPT_FETCH, start + 1)
@@ -46,6 +49,18 @@ def take_interrupt(chip, h, start, now):
     if config["control_page"] == 0 and hart["external"] == 0:
         eu_take_interrupt(chip.event_unit[0], h, line, now)
         hart["mip"] = 0
+
+
+@step
+def _is_behind_wait(chip, hart):
+    """Was the last instruction an event load, and the interrupt seen by the cycle after its grant?
+
+    The core then does it again after the handler.
+
+    Source: riscv_controller.sv (ELW_EXE, IRQ_FLUSH_ELW).
+    """
+    is_wait = chip.code[np.uint64(hart["last"])]["kind"] == ELW
+    return is_wait and hart["irq_cycle"] <= hart["waited"] + 1
 
 
 @step

@@ -114,6 +114,7 @@ HART = np.dtype(
         ("mscratch", "i8"),
         ("mip", "i8"),
         ("irq_cycle", "i8"),  # cycle in which the pending interrupt was seen
+        ("waited", "i8"),  # cycle in which the last event load was granted
         ("handler", "i8"),  # the program has installed a trap handler
         ("fault", "i8"),
         ("fault_value", "i8"),

@@ -65,3 +65,35 @@ def test_several_are_taken_one_by_one_the_highest_first() -> None:
     )
     result = run(VECTORS + "; ".join([events, ENABLE] + 3 * [WAIT]), cores=1)
     assert int.from_bytes(result.read(0x10000180, 4), "little") == 0x432
+
+
+@pytest.mark.parametrize("engine", ["compiled", "event"])
+def test_a_wait_that_an_interrupt_ends_is_done_again_after_the_handler(engine: str) -> None:
+    code = f"""
+        li t1, 8
+        bnez s5, other
+        sw t1, 0xc(s1)
+        li t1, 0x10001
+        sw t1, 0(s1)
+        {ENABLE}
+        p.elw t0, 0x3c(s1)
+        sw t0, 0x190(s6)
+        j done
+    other:
+        {WAIT}
+        li t1, 1
+        sw t1, 0x10c(s1)
+        {WAIT}
+        sw t1, 0x100(s1)
+    done:
+        {WAIT}
+    """
+    result = run(VECTORS + code, cores=3, engine=engine)
+    assert result.exit.reason == "exit", result.exit.message
+    words = (COUNTS + 4 * 3, COUNTS + 0x90)
+    assert [int.from_bytes(result.read(word, 4), "little") for word in words] == [1, 1]
+
+
+def test_a_wait_that_an_interrupt_ends_while_they_are_disabled_is_over() -> None:
+    code = "li t1, 8; sw t1, 0xc(s1); sw x0, 0(s1); sw t2, 0x10c(s1)"
+    assert taken(code, WAIT, "p.elw t0, 0x3c(s1)", WAIT) == {}
