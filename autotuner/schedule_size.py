@@ -20,7 +20,7 @@ from trainlib.tiling.plan import RING, Plan
 from trainlib.tiling.schedule import Step, Transfer
 from trainlib.tiling.tile_size import Choice, Grid
 
-COMMANDS = (Copy(0, 0, 0), Copy(0, 0, 0, 1, 2, 1), Copy(0, 0, 0, 1, 2, 2))
+COMMANDS = (Copy(0, 0, 0), Copy(0, 0, 0, 1, 2, 1))
 ANY = {copy.length: Transfer("", 0, True, copy) for copy in COMMANDS}  # a command by its words
 LONGEST = max(ANY)
 ENDS = 8  # steps before the first tile and after the last one, or of those that are cut, at most

@@ -35,6 +35,9 @@ def command_words(
 ) -> list[Address]:
     """What is stored to COMMAND, one after the other, for a copy of size bytes.
 
+    Where one side has lines, those of the other are told, too: MCHAN loses entries of its queues
+    of lines if commands with lines on both sides meet others, see docs/timing-rules.md.
+
     to_all    its end is an event for all cores, not just the one that starts it
 
     raises    KernelError if no command can say it
@@ -44,13 +47,14 @@ def command_words(
     for a_line in (line, l1_line):
         if a_line and size % a_line:
             raise KernelError(f"dma: {size} bytes are not a whole number of {a_line}-byte lines")
+    has_lines = bool(line or l1_line)
     command = size | FIELDS["increment"].mask | FIELDS["event"].mask
     command |= FIELDS["to_l1"].mask if to_l1 else 0
-    command |= FIELDS["l2_2d"].mask if line else 0
-    command |= FIELDS["l1_2d"].mask if l1_line else 0
+    command |= FIELDS["l2_2d"].mask | FIELDS["l1_2d"].mask if has_lines else 0
     command |= FIELDS["broadcast"].mask if to_all else 0
-    lines = [line, stride] * bool(line) + [l1_line, l1_stride] * bool(l1_line)
-    return [command, l1, l2, *lines]
+    far = (line, stride) if line else (l1_line, l1_line)
+    near = (l1_line, l1_stride) if l1_line else (line, line)
+    return [command, l1, l2, *far, *near] if has_lines else [command, l1, l2]
 
 
 class Dma:

@@ -8,7 +8,13 @@ from soc.console_text import ConsoleText
 from soc.core.decode_cache import CodeMemory
 from soc.diagnosis import Diagnosis
 from soc.dma.mchan import error_message
-from soc.guards import Guards, console_warning, told, wrong_on_rtl_warning
+from soc.guards import (
+    Guards,
+    console_warning,
+    lost_entries_warning,
+    told,
+    wrong_on_rtl_warning,
+)
 from soc.peripherals.bus import later
 from soc.prelude import hart_state as harts_module
 from soc.result import Exit
@@ -147,6 +153,8 @@ class Ending:
             printed, limit = int(page["length"]), min(limit, page["text"].size)
             text = bytes(page["text"][: min(printed, limit)]).decode("utf-8", "replace")
         warnings = told(self.warnings)
+        if lost := int(self.chip.dma[0]["lost_entries"]):
+            warnings = (*warnings, lost_entries_warning(lost))
         if printed > limit:
             warnings = (*warnings, console_warning(limit, printed - limit))
         return text, warnings

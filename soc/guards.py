@@ -46,6 +46,15 @@ def console_warning(limit: int, dropped: int = 0) -> str:
     return f"{what}; {dropped:,} more are dropped" if dropped else what
 
 
+def lost_entries_warning(count: int) -> str:
+    """What is told of entries of the DMA's 2D queues that no command has any more."""
+    return (
+        f"dma: {count:,} entries of its 2D queues are lost: commands with lines on both sides got "
+        "one of two; MCHAN never frees them; without any left, commands with lines wait for ever; "
+        "let all of a program have lines on both sides, or all on one"
+    )
+
+
 def wrong_on_rtl_warning(program: Program, isa: Isa, pc: int, word: int) -> str:
     """What is told of an instruction that RI5CY's public RTL computes wrong."""
     decoded = isa.decode(word)

@@ -196,33 +196,40 @@ def _allocate(dma, requests):
 
 @step
 def _grant_commands_with_lines(dma, requests):
-    """Each 2D side needs an entry of its queue, given to one port in a cycle."""
+    """Each 2D side needs an entry of its queue, given to one port in a cycle; both in the same one.
+
+    A port that gets one of two asks for both again. The one that it got is lost: never freed.
+    """
+    granted = requests
+    given = 0
     for side, bit in ((L2_SIDE, L2_LINES_BIT), (L1_SIDE, L1_LINES_BIT)):
         candidates = 0
         for port in range(dma["ports"]):
-            state = dma["port"][port]
-            if state["value"] >> bit & 1 and state["command"]["slot"][side] == NO_SLOT:
-                candidates |= requests & 1 << port
-        taken = dma["lines_taken"][side]
-        if candidates and taken != (1 << dma["line_queue"]) - 1:
-            port, dma["rr_lines"][side] = next_port(dma, candidates, dma["rr_lines"][side])
-            slot = _lowest_free(taken)
-            dma["lines_taken"][side] = taken | 1 << slot
-            dma["port"][port]["command"]["slot"][side] = slot
-    granted = 0
+            if requests >> port & 1 and dma["port"][port]["value"] >> bit & 1:
+                candidates |= 1 << port
+        winner = _give_entry(dma, side, candidates)
+        granted &= ~candidates | winner
+        given |= winner
     for port in range(dma["ports"]):
-        if requests >> port & 1 and _has_its_entries(dma["port"][port]):
-            _store_command(dma, port, dma["port"][port])
-            granted |= 1 << port
+        state = dma["port"][port]
+        if granted >> port & 1:
+            _store_command(dma, port, state)
+        elif given >> port & 1:
+            dma["lost_entries"] += 1
     return granted
 
 
 @inlined_step
-def _has_its_entries(state):
-    slot = state["command"]["slot"]
-    if state["value"] >> L2_LINES_BIT & 1 and slot[L2_SIDE] == NO_SLOT:
-        return False
-    return not (state["value"] >> L1_LINES_BIT & 1 and slot[L1_SIDE] == NO_SLOT)
+def _give_entry(dma, side, requests):
+    """Give one port the lowest free entry of a side's 2D queue; the port, as a bit, or 0."""
+    taken = dma["lines_taken"][side]
+    if requests == 0 or taken == (1 << dma["line_queue"]) - 1:
+        return 0
+    port, dma["rr_lines"][side] = next_port(dma, requests, dma["rr_lines"][side])
+    slot = _lowest_free(taken)
+    dma["lines_taken"][side] = taken | 1 << slot
+    dma["port"][port]["command"]["slot"][side] = slot
+    return 1 << port
 
 
 @step

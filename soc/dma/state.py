@@ -201,6 +201,7 @@ DMA_STATE = np.dtype(
         ("rr_command", "i8"),
         ("rr_lines", "i8", (SIDES,)),
         ("lines_taken", "i8", (SIDES,)),  # entries of the 2D queues in use, a bit each
+        ("lost_entries", "i8"),  # of them, which no command has: they are never freed
         # counters
         ("allocated", "i8"),
         ("l1_pending", "i8", (COUNTERS,)),  # bursts

@@ -9,7 +9,7 @@ from firmware.drivers import LONGEST, command_words
 from trainlib.primitive.l1_layout import Level, Patch
 from trainlib.primitive.slices import Box
 from trainlib.primitive.tensor import WORD, Tensor
-from trainlib.tiling.records import SHORTEST, Far
+from trainlib.tiling.records import LONGEST_COMMAND, SHORTEST, Far
 
 SHORT_BURSTS = sorted(range(32, 100, 4), key=lambda size: (size % 8, abs(size - 64)))
 """Bytes of a short burst, the best first: about 64, and whole beats of the DMA."""
@@ -38,7 +38,7 @@ class Copy:
     @property
     def length(self) -> int:
         """Words of the command."""
-        return SHORTEST + 2 * sum(line > 0 for line, _ in self._sides)
+        return LONGEST_COMMAND if any(line for line, _ in self._sides) else SHORTEST
 
     @property
     def in_short_bursts(self) -> "Copy":

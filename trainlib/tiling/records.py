@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firmware.builder import Kernel, KernelError, Label, Register
+from firmware.builder import Kernel, KernelError, Register
 from firmware.drivers import COMMAND, CONTROL, FIELDS, Dma
 from firmware.platform import DMA, EVENT_UNIT
 from isa.words import sext
@@ -19,7 +19,7 @@ BASES = 128  # bytes of L1 that bases take at most, and a multiple of which they
 MARK = 25  # lowest bit of a mark, which is how many bytes after the first base an operand's lies
 LONGEST = 1 << MARK
 PORT = CONTROL + COMMAND
-SHORTEST, LONGEST_COMMAND = 3, 7  # words of a command: without lines, with lines on both sides
+SHORTEST, LONGEST_COMMAND = 3, 7  # words of a command: without lines, with lines
 
 
 @dataclass(frozen=True)
@@ -126,27 +126,17 @@ class Relatives:
     def _start_lines(
         self, k: Kernel, at: Register, port: Register, command: Register, pair: Sequence[Register]
     ) -> None:
-        """Store how lines lie on one side, on both, or on none."""
+        """Store how lines lie on both sides, if there are any."""
+        if max(self.lengths) == SHORTEST:
+            return
         done = k.label()
-        least, most = min(self.lengths), max(self.lengths)
-        for length in range(SHORTEST + 2, most + 1, 2):
-            if length > least:
-                self._skip(k, command, pair[0], done, is_both=length == LONGEST_COMMAND)
+        if len(self.lengths) > 1:
+            k.srli(command, command, FIELDS["l2_2d"].low)
+            k.andi(command, command, 1)
+            k.beqz(command, done)
+        for _ in range((LONGEST_COMMAND - SHORTEST) // 2):
             for register in pair:
                 k.load_post(register, WORD, at)
             for register in pair:
                 k.sw(register, PORT, port)
         k.place(done)
-
-    def _skip(
-        self, k: Kernel, command: Register, t: Register, done: Label, *, is_both: bool
-    ) -> None:
-        """Go on at done if a command has lines on no side; is_both: or on one."""
-        k.srli(t, command, FIELDS["l2_2d"].low)
-        if is_both:
-            k.srli(command, command, FIELDS["l1_2d"].low)
-            k.and_(t, t, command)
-            k.andi(t, t, 1)
-        else:
-            k.andi(t, t, 1 | 1 << FIELDS["l1_2d"].low - FIELDS["l2_2d"].low)
-        k.beqz(t, done)

@@ -47,3 +47,40 @@ def test_stores_of_bytes_and_halves_write_the_whole_word(engine):
     assert (cycles, l1) == copy_with(("sw", "sw", "sw"), 0x400, engine)
     assert l1[TARGET + 8 : TARGET + 12] == bytes([4, 3, 2, 1])
     assert l1[:4] == bytes([0, 0, 1, 0])  # STATUS: nothing runs, counter 0 is taken
+
+
+MIXED = """
+    lw t0, 0x400(s1)
+    li t0, 0x1e0040
+    andi t1, s5, 1
+    beqz t1, far
+    li t2, 0x800000
+    or t0, t0, t2
+far:
+    sw t0, 0x400(s1)
+    slli t2, s5, 8
+    add t2, t2, s0
+    sw t2, 0x400(s1)
+    li t2, 0x1c020000
+    sw t2, 0x400(s1)
+    li t2, 16
+    sw t2, 0x400(s1)
+    sw t2, 0x400(s1)
+    beqz t1, stored
+    sw t2, 0x400(s1)
+    sw t2, 0x400(s1)
+stored:
+    p.elw t0, 0x3c(s1)
+"""
+"""Each core copies four lines, odd ones with lines on both sides, and waits for the end."""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_entries_of_2d_queues_that_are_lost_are_warned_of(engine):
+    result = run(MIXED, engine=engine)
+    lost = int(result.chip.dma[0]["lost_entries"])
+    assert lost > 0
+    assert [text.split(":")[:2] for text in result.warnings] == [
+        ["dma", f" {lost:,} entries of its 2D queues are lost"]
+    ]
+    assert not run(MIXED, cores=0x55, engine=engine).warnings  # all have lines on one side

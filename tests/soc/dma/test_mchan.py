@@ -141,6 +141,41 @@ def test_a_fifth_2d_command_waits_until_the_splitter_takes_one():
     assert result.dma["accesses"] == 8 * 256 // 4
 
 
+def with_lines(port: int, start: int, delay: int, *, l1_lines: int) -> list[str]:
+    """A row that allocates, pauses, and stores a command with lines of 16 bytes."""
+    word = 64 | TO_L1 | INCREMENT | EVENT | L2_LINES | l1_lines
+    alloc, *stores = transfer(word, 0x400 * port, 0x1000 * port, *[16, 32] * (1 + bool(l1_lines)))
+    return [f"P {port} {start}", alloc, f"D {delay}", *stores]
+
+
+def test_ports_with_lines_on_both_sides_get_both_entries_at_once():
+    rows = [with_lines(port, 5, 0, l1_lines=L1_LINES) for port in range(8)]
+    result = run(script_of(*(line for row in rows for line in row)))
+    assert command_words(result)[:4] == [(6, 0), (7, 1), (8, 2), (9, 3)]
+    assert (result.dma["error"], len(result.logs[EVENTS])) == (0, 8)
+    assert (result.dma["lines_taken"].tolist(), result.dma["lost_entries"]) == ([0, 0], 0)
+
+
+def test_entries_of_one_2d_queue_are_lost_while_the_other_is_full():
+    word = 4096 | TO_L1 | INCREMENT | EVENT | L2_LINES
+    rows = [[f"P {port} 5", *transfer(word, 0, 0, 64, 128)] for port in range(6)]
+    last = with_lines(6, 40, 0, l1_lines=L1_LINES)
+    result = run(script_of(*(line for row in [*rows, last] for line in row)))
+    assert result.dma["lines_taken"].tolist() == [0xF, 0xF]  # the last command has lost them all
+    assert (result.dma["lost_entries"], len(result.logs[EVENTS])) == (8, 6)
+
+
+def test_an_entry_is_lost_where_the_2d_queues_choose_different_ports():
+    rows = [
+        with_lines(0, 5, 0, l1_lines=0),  # moves the round robin of one queue
+        with_lines(2, 5, 40, l1_lines=L1_LINES),
+        with_lines(3, 5, 41, l1_lines=L1_LINES),
+    ]
+    result = run(script_of(*(line for row in rows for line in row)))
+    assert result.dma["lines_taken"].tolist() == [0xF, 0xF]
+    assert (result.dma["lost_entries"], len(result.logs[EVENTS])) == (8, 1)
+
+
 def test_the_seventeenth_counter_is_not_given():
     result = run(script_of("P 0 5", *transfer(8 | TO_L1 | INCREMENT, 0, 0) * 17))
     assert (result.end, result.dma["error"], result.dma["asked"]) == (LIMIT, 0, 1)

@@ -99,8 +99,10 @@ def test_what_one_command_cannot_say_takes_several():
     ],
 )
 def test_short_bursts_are_lines_of_l1_without_gaps(copy, burst):
-    short, lines = copy.in_short_bursts, (burst, burst) if burst else ()
-    assert short.words(True, 0, 0)[1:] == [*copy.words(True, 0, 0)[1:], *lines]
+    short, line = copy.in_short_bursts, copy.line or burst
+    far = (line, copy.stride or line) if line else ()
+    near = (burst, burst) if burst else (line, copy.l1_stride)
+    assert short.words(True, 0, 0)[1:] == [0, 0, *far, *(near if line else ())]
     assert len(short.words(True, 0, 0)) == short.length
 
 
