@@ -14,11 +14,14 @@ from soc.peripherals.bus import BusError, later
 class SharedEventUnit:
     """Forwards loads and stores to the state that the compiled loop clocks.
 
-    A store that meets a core's store to the same registers is repeated in the next cycle.
+    A store that the one before it holds up is repeated in the next cycle; others wait after it.
+
+    waiting    offsets and values of stores that are held up, the first of them tried each cycle
     """
 
     def __init__(self, env: Environment, eu: np.void):
         self.env, self.eu = env, eu
+        self.waiting: list[tuple[int, int]] = []
         self.exists, self.load, self.store = (
             link.of(eu) for link in (eu_shared_exists, eu_shared_load, eu_shared_store)
         )
@@ -44,8 +47,18 @@ class SharedEventUnit:
         return value
 
     def _store(self, offset: int, value: int) -> None:
-        if self.store(offset, value, int(self.env.now)) == STALLED:
-            later(self.env, 1, self._store, offset, value)
+        is_next = not self.waiting
+        if is_next and self.store(offset, value, int(self.env.now)) != STALLED:
+            return
+        self.waiting.append((offset, value))
+        if is_next:
+            later(self.env, 1, self._try_again)
+
+    def _try_again(self) -> None:
+        if self.store(*self.waiting[0], int(self.env.now)) != STALLED:
+            del self.waiting[0]
+        if self.waiting:
+            later(self.env, 1, self._try_again)
 
     def _check(self, offset: int) -> None:
         if not self.exists(offset & 0x7FC):

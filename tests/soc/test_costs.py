@@ -25,7 +25,7 @@ PER_ACCESS = {
     costs.registers: 15,
     costs.flushes: 32,
     costs.timers: 31,
-    costs.collisions: 13,
+    costs.collisions: 16,  # one of the stores that are held up is tried in each cycle
 }
 """Calls for an access to a register at most."""
 
