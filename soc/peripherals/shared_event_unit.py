@@ -16,7 +16,7 @@ class SharedEventUnit:
 
     A store that the one before it holds up is repeated in the next cycle; others wait after it.
 
-    waiting    offsets and values of stores that are held up, the first of them tried each cycle
+    waiting    offsets and values of stores that are not done, the first of them tried each cycle
     """
 
     def __init__(self, env: Environment, eu: np.void):
@@ -47,18 +47,15 @@ class SharedEventUnit:
         return value
 
     def _store(self, offset: int, value: int) -> None:
-        is_next = not self.waiting
-        if is_next and self.store(offset, value, int(self.env.now)) != STALLED:
-            return
         self.waiting.append((offset, value))
-        if is_next:
-            later(self.env, 1, self._try_again)
+        if len(self.waiting) == 1:
+            self._store_first()
 
-    def _try_again(self) -> None:
+    def _store_first(self) -> None:
         if self.store(*self.waiting[0], int(self.env.now)) != STALLED:
             del self.waiting[0]
         if self.waiting:
-            later(self.env, 1, self._try_again)
+            later(self.env, 1, self._store_first)
 
     def _check(self, offset: int) -> None:
         if not self.exists(offset & 0x7FC):
