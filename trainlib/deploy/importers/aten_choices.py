@@ -12,7 +12,7 @@ import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped
-from trainlib.deploy.importers.aten_elements import chosen, reduced
+from trainlib.deploy.importers.aten_elements import chosen, kept, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_pools import extreme
 from trainlib.deploy.importers.aten_shapes import Known, expanded
@@ -80,15 +80,10 @@ def where(i: Importer, condition: Any, a: Any, b: Any) -> str:
     shapes = (i.graph.values[name].shape for name in (truth, *values))
     shape = np.broadcast_shapes(*shapes)
     parts = [
-        _kept(i, expanded(i, keeps, shape), expanded(i, value, shape))
+        kept(i, expanded(i, keeps, shape), expanded(i, value, shape))
         for keeps, value in zip((truth, negation(i, truth)), values, strict=True)
     ]
     return _node(i, "add", *parts)
-
-
-def _kept(i: Importer, truth: str, x: str) -> str:
-    """x where a truth value is 1, else 0: by its bits."""
-    return i.node("relu_bw", {"x": truth, "dy": x})["dx"]
 
 
 def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
@@ -152,7 +147,7 @@ def largest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> st
     is_less = _above(i, expanded(i, i.graph.stop(most), shape), x)
     truth = negation(i, is_less)
     share = i.graph.stop(_node(i, "divide", truth, reduced(i, truth, axes, True, "sum")))
-    return reduced(i, _node(i, "multiply", _kept(i, share, x), share), axes, keep, "sum")
+    return reduced(i, _node(i, "multiply", kept(i, share, x), share), axes, keep, "sum")
 
 
 def _both(name: str, rule: Rule) -> dict[str, Rule]:

@@ -176,17 +176,22 @@ def chosen(i: Importer, condition: np.ndarray, a: Any, b: Any) -> str:
             fixed = np.asarray(value if isinstance(value, (int, float)) else i.array(value))
             parts.append(i.constant(np.where(keeps, fixed, 0).astype(np.float32)))
         else:
-            parts.append(_kept(i, i.name(value), keeps))
+            parts.append(_kept_by_constant(i, i.name(value), keeps))
     return i.node("add", dict(zip("ab", parts, strict=True)))["y"]
 
 
-def _kept(i: Importer, x: str, keeps: np.ndarray) -> str:
+def kept(i: Importer, truth: str, x: str) -> str:
+    """x where a truth value is 1, else 0: by its bits."""
+    return i.node("relu_bw", {"x": truth, "dy": x})["dx"]
+
+
+def _kept_by_constant(i: Importer, x: str, keeps: np.ndarray) -> str:
     """x where it is kept, else 0: by its bits where a constant may have made it infinite."""
     shape = np.broadcast_shapes(i.graph.values[x].shape, keeps.shape)
     if i.is_finite(x):
         return i.node("multiply", {"a": x, "b": i.constant(keeps.astype(np.float32))})["y"]
     truth = i.constant(np.broadcast_to(keeps, shape).astype(np.float32))
-    return i.node("relu_bw", {"x": truth, "dy": expanded(i, x, shape)})["dx"]
+    return kept(i, truth, expanded(i, x, shape))
 
 
 RULES: dict[str, Rule] = {
