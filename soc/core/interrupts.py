@@ -37,7 +37,7 @@ def take_interrupt(chip, h, start, now):
     while pending >> line & 1 == 0:
         line -= 1
     note_interrupt(chip, h, line, now)
-    interrupted = pc_of_row(chip, hart["last"]) if _is_behind_wait(chip, hart) else hart["pc"]
+    interrupted = pc_of_row(chip, hart["last"]) if _is_after_wait(chip, hart) else hart["pc"]
     hart["pc"] = enter_trap(hart, 0x80000000 | line, interrupted)
     hart["id_valid"] = 0
     taken = max(hart["irq_cycle"] + INTERRUPT_SEEN, hart["in_id"])
@@ -52,7 +52,7 @@ def take_interrupt(chip, h, start, now):
 
 
 @step
-def _is_behind_wait(chip, hart):
+def _is_after_wait(chip, hart):
     """Was the last instruction an event load, and the interrupt seen by the cycle after its grant?
 
     The core then does it again after the handler.

@@ -313,9 +313,8 @@ def choose_view(
     """What is computed, as it is looked at, and how: lines may be columns, taps channels, and pairs
     of a row and a channel groups.
 
+    given        see choose
     has_pairs    may they be?
-
-    given    see choose
 
     raises    KernelError likewise
     """

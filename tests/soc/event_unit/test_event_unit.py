@@ -694,7 +694,7 @@ def clearing(**fields):
     return bench
 
 
-def test_a_store_that_stalls_behind_a_wait_is_done_twice():
+def test_a_store_that_stalls_after_a_wait_is_done_twice():
     bench = clearing()
     bench.store(1, "DISPATCH_TEAM", 1)
     bench.tick(2)
@@ -710,7 +710,7 @@ def test_a_store_that_stalls_behind_a_wait_is_done_twice():
     assert bench.eu["fifo"][:2].tolist() == [4, 4]
 
 
-def test_a_wait_for_a_mutex_directly_behind_a_wait_gets_it_and_loses_its_event():
+def test_a_wait_for_a_mutex_directly_after_a_wait_gets_it_and_loses_its_event():
     bench = clearing()
     assert bench.load(0, "MUTEX", is_elw=False) == STALLED
     bench.tick()
@@ -721,7 +721,7 @@ def test_a_wait_for_a_mutex_directly_behind_a_wait_gets_it_and_loses_its_event()
     assert bench.log == [(11, 0, 1)]
 
 
-def test_a_wait_behind_a_wait_without_a_further_event_just_waits():
+def test_a_wait_after_a_wait_without_a_further_event_just_waits():
     bench = clearing()
     bench.eu["buffer"][0] = 0
     assert bench.load(0, "MUTEX") == LOADING
