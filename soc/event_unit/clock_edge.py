@@ -77,29 +77,25 @@ def _written(offset):
 @step
 def store_core(eu, core, register, value):
     """A store to a register of a core's block. An event buffer that a wait clears is left alone."""
-    if register == at.MASK:
-        eu["mask"][core] = value
-    elif register == at.MASK_AND:
-        eu["mask"][core] &= ~value
-    elif register == at.MASK_OR:
-        eu["mask"][core] |= value
-    elif register == at.IRQ_MASK:
-        eu["interrupt_mask"][core] = value
-    elif register == at.IRQ_MASK_AND:
-        eu["interrupt_mask"][core] &= ~value
-    elif register == at.IRQ_MASK_OR:
-        eu["interrupt_mask"][core] |= value
-    elif register == at.BUFFER_CLEAR:
+    written = _written(register)
+    if written == at.MASK:
+        eu["mask"][core] = _changed(eu["mask"][core], register - written, value)
+    elif written == at.IRQ_MASK:
+        eu["interrupt_mask"][core] = _changed(eu["interrupt_mask"][core], register - written, value)
+    elif written == at.BUFFER_CLEAR:
         if not eu["clearing"] >> core & 1:
             eu["buffer"][core] &= ~value
-    elif at.TARGETS <= register <= at.TARGETS_OR:
+    elif written == at.TARGETS:
         value &= (1 << eu["cores"]) - 1
-        if register == at.TARGETS:
-            eu["targets"][core] = value
-        elif register == at.TARGETS_AND:
-            eu["targets"][core] &= ~value
-        else:
-            eu["targets"][core] |= value
+        eu["targets"][core] = _changed(eu["targets"][core], register - written, value)
+
+
+@step
+def _changed(mask, offset, value):
+    """A mask after a store to this offset of its three registers: set, clear bits, set bits."""
+    if offset == 0:
+        return value
+    return mask & ~value if offset == at.MASK_AND - at.MASK else mask | value
 
 
 @step
