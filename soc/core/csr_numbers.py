@@ -26,6 +26,7 @@ PCER_MACHINE, PCMR_MACHINE = 0x7E0, 0x7E1
 
 FLUSH_CYCLES = 4
 MSTATUS_RESET = 0x1800  # MPP = machine
+MSTATUS_MIE = 8  # interrupts are enabled
 MSTATUS_WRITABLE = 0x88  # MIE, MPIE
 MSTATUS_FS = 0x6000
 IRQ_MASK = 0xFFFF0888  # interrupts that CV32E40P has (cv32e40p_pkg.sv)

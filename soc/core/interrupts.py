@@ -6,6 +6,7 @@ Source: the timing measured on RTL (rule T).
 import numpy as np
 
 from soc.aot.units import eu_take_interrupt
+from soc.core.csr_numbers import MSTATUS_MIE
 from soc.core.if_stage import fetch_target
 from soc.core.sync_points import note_interrupt
 from soc.core.traps import WFI_CYCLES, enter_trap, wake_up
@@ -19,13 +20,12 @@ from soc.prelude.wheel import schedule
 INTERRUPT_SEEN = 2
 INTERRUPT_FETCH = 2
 WFI_WAKE = 3
-MIE = 8  # of mstatus
 
 
 @step
 def interrupt_pending(hart):
     """Will the hart take an interrupt?"""
-    return hart["mstatus"] & MIE != 0 and hart["mip"] & hart["mie"] != 0
+    return hart["mstatus"] & MSTATUS_MIE != 0 and hart["mip"] & hart["mie"] != 0
 
 
 @cold_step
@@ -72,7 +72,7 @@ def set_interrupt(chip, h, line, now):
     Source: riscv_int_controller.sv (irq_id_q).
     """
     hart = chip.harts[np.uint64(h)]
-    if hart["mip"] and hart["mstatus"] & MIE:
+    if hart["mip"] and hart["mstatus"] & MSTATUS_MIE:
         return
     if line < 0:
         hart["mip"] = 0

@@ -3,6 +3,7 @@
 Sources: RISC-V privileged architecture; timing as measured on RTL (rules O and T).
 """
 
+from soc.core.csr_numbers import MSTATUS_MIE
 from soc.core.decoded_index import is_split
 from soc.core.decoder import SYSTEM_OPS
 from soc.prelude.counters import COUNT
@@ -45,7 +46,7 @@ def leave_trap(hart):
 @step
 def interrupts_enabled(hart):
     """Would the hart take an interrupt if one came?"""
-    return hart["mstatus"] & 8 != 0 and hart["mie"] != 0
+    return hart["mstatus"] & MSTATUS_MIE != 0 and hart["mie"] != 0
 
 
 @step
