@@ -72,6 +72,14 @@ class Aligner:
         return int(low | high << 32).to_bytes(8, "little")
 
 
+def ready(direction: int, length: int) -> Aligner:
+    """An aligner that has taken two beats of a burst: its first one is ready."""
+    aligner = Aligner(direction, length, push_offset=5, pop_offset=3)
+    for _ in range(2):
+        assert aligner.cycle(gives=True) is None
+    return aligner
+
+
 DIRECTIONS = pytest.mark.parametrize("direction", [L1_TO_L2, L2_TO_L1])
 
 
@@ -84,9 +92,7 @@ def test_the_first_beat_begins_at_the_targets_offset(direction):
 
 @DIRECTIONS
 def test_a_first_beat_that_waits_for_room_beside_a_beat_of_the_source_keeps_its_enables(direction):
-    aligner = Aligner(direction, 24, push_offset=5, pop_offset=3)
-    for _ in range(2):
-        assert aligner.cycle(gives=True) is None
+    aligner = ready(direction, 24)
     assert aligner.cycle(gives=True, has_room=False) is None
     for _ in range(3):
         assert aligner.cycle(gives=False, has_room=False) is None
@@ -97,17 +103,13 @@ def test_a_first_beat_that_waits_for_room_beside_a_beat_of_the_source_keeps_its_
 def test_a_first_beat_that_can_leave_at_once_keeps_its_enables_without_a_beat_of_the_source(
     direction,
 ):
-    aligner = Aligner(direction, 24, push_offset=5, pop_offset=3)
-    for _ in range(2):
-        assert aligner.cycle(gives=True) is None
+    aligner = ready(direction, 24)
     assert aligner.cycle(gives=False) == 0xF8
 
 
 @DIRECTIONS
 def test_without_room_and_without_a_beat_of_the_source_the_first_beat_is_enabled_whole(direction):
-    aligner = Aligner(direction, 24, push_offset=5, pop_offset=3)
-    for _ in range(2):
-        assert aligner.cycle(gives=True) is None
+    aligner = ready(direction, 24)
     assert aligner.cycle(gives=False, has_room=False) is None
     assert aligner.cycle(gives=True) == 0xFF
     assert aligner.octets() == bytes(range(2, 10))  # before the burst's bytes, what precedes them
@@ -129,9 +131,7 @@ def test_the_bytes_enabled_beside_may_be_of_the_burst_before(direction):
 
 @DIRECTIONS
 def test_a_burst_that_fits_into_two_beats_of_the_source_keeps_its_enables(direction):
-    aligner = Aligner(direction, 8, push_offset=5, pop_offset=3)
-    for _ in range(2):
-        assert aligner.cycle(gives=True) is None
+    aligner = ready(direction, 8)
     for _ in range(3):
         assert aligner.cycle(gives=False, has_room=False) is None
     assert [aligner.cycle(gives=False) for _ in range(2)] == [0xF8, 0x07]
