@@ -5,7 +5,8 @@ Errors are in units u = 2^-24 of the result (an ulp is 1 u to 2 u) unless said o
 NaN and infinity the limit.
 
     e^x        x = n ln 2 + r, e^x = 2^n e^r; adding 1.5 * 2^23 leaves n in the low bits of a float
-    1 / d      d in [1, 2]: a quadratic within 1/99, then two steps of Newton's
+    1 / d      d in [1, 2]: a quadratic within 1/99, then two steps of Newton's; of n / d, the
+               second step corrects the quotient by what it leaves of n
     log(x)     x = 2^n m, m in [sqrt(1/2), sqrt(2)]: n ln 2 + log(m)
 
 Source: W. Cody, W. Waite, Software Manual for the Elementary Functions, chapters 5 and 6 (reduction
@@ -145,7 +146,7 @@ class Exp(Reduced):
 
 
 class Reciprocal:
-    """1 / d for d in [1, 2]: 2 u."""
+    """1 / d for d in [1, 2]: 2 u; n / d: 1.2 u."""
 
     def __init__(self, k: Kernel, one: Register, seed: Stacked | None = None) -> None:
         self.one, self.stacked = one, seed
@@ -153,17 +154,32 @@ class Reciprocal:
 
     def __call__(self, v: Lanes, r: Lane, d: Lane, t: Lane) -> None:
         """r = 1 / d; t changes."""
+        self._start(v, r, d, t)
+        self._newton(v, r, d, t)
+
+    def divide(self, v: Lanes, n: Lane, d: Lane, r: Lane, t: Lane) -> None:
+        """n = n / d; r and t change. Zeros keep their signs."""
+        self._start(v, r, d, t)
+        v.fmul_s(t, n, r)
+        v.fmsub_s(n, t, d, n)
+        v.fnmsub_s(n, n, r, t)
+
+    def _start(self, v: Lanes, r: Lane, d: Lane, t: Lane) -> None:
+        """r = 1 / d within 1/9801; t changes."""
         if self.stacked:
             self.stacked(v, r, d, t)
         else:
             horner(v, r, d, self.seed)
-        for _ in range(2):
-            v.fnmsub_s(t, d, r, self.one)
-            v.fmadd_s(r, r, t, r)
+        self._newton(v, r, d, t)
+
+    def _newton(self, v: Lanes, r: Lane, d: Lane, t: Lane) -> None:
+        """r = the square of its relative error nearer to 1 / d; t changes."""
+        v.fnmsub_s(t, d, r, self.one)
+        v.fmadd_s(r, r, t, r)
 
 
 class Sigmoid:
-    """1 / (1 + e^-x): 4 u; below 2^-126: 0.
+    """1 / (1 + e^-x): 3 u, with its slope 4 u; below 2^-126: 0.
 
     seed    SEED on the stack, where registers are short
     """
@@ -180,8 +196,7 @@ class Sigmoid:
         With e = e^-|x|, it is 1 / (1 + e), or e / (1 + e) for a negative x.
         """
         self._exp_and_sum(v, x, a, b, c)
-        self.reciprocal(v, a, b, c)
-        v.fmul_s(x, x, a)
+        self.reciprocal.divide(v, x, b, a, c)
 
     def with_slope(self, v: Lanes, x: Lane, a: Lane, b: Lane, c: Lane, d: Lane) -> None:
         """x = S(x), c = S(x) (1 - S(x)), which is e / (1 + e)^2; the others change."""
@@ -203,7 +218,7 @@ class Sigmoid:
 
 
 class Tanh:
-    """(1 - e^-2x) / (1 + e^-2x): 5 u."""
+    """(1 - e^-2x) / (1 + e^-2x): 4 u."""
 
     def __init__(self, k: Kernel) -> None:
         self.one = constant(k, 1.0)
@@ -217,9 +232,8 @@ class Tanh:
         v.fmin_s(a, x, b)
         self.exp.expm1(v, a, b, c)
         v.fadd_s(b, c, self.two)
-        v.fsgnj_s(c, c, x)
-        self.reciprocal(v, a, b, x)
-        v.fmul_s(x, a, c)
+        v.fsgnj_s(x, c, x)
+        self.reciprocal.divide(v, x, b, a, c)
 
 
 class Log:

@@ -6,7 +6,6 @@ do not cancel. The coefficients are this file's own fits, of least maximal error
 """
 
 from collections.abc import Sequence
-from math import sqrt
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
@@ -19,6 +18,7 @@ PHI = (
     *(8.42901968e-15, -1.87457259e-16, 9.48167854e-18, -7.6436462e-19, 2.00276954e-20),
 )
 SLOPE_MIDDLE = 17.405
+SLOPE_ENDS = 5.9050465  # a number near sqrt(2 SLOPE_MIDDLE) for which x P(s) is 1/2 in float32
 SLOPE = (
     *(0.119911268, -0.00347407092, 0.000156078124, -8.37863354e-06, 5.14994554e-07),
     *(-3.3926252e-08, 2.21632579e-09, -1.39668485e-10, 8.34744773e-12, -4.2155274e-13),
@@ -39,12 +39,11 @@ class _Odd:
         self.held = [constant(k, c) for c in reversed(coefficients[:held])]
         self.stacked = Stacked(k, coefficients[held:])
 
-    def __call__(self, v: Lanes, y: Lane, x: Lane, s: Lane, spare: Lane) -> None:
-        """y = 1/2 + x P(s); spare changes."""
+    def factor(self, v: Lanes, y: Lane, s: Lane, spare: Lane) -> None:
+        """y = P(s); spare changes."""
         self.stacked(v, y, s, spare)
         for c in self.held:
             v.fmadd_s(y, y, s, c)
-        v.fmadd_s(y, x, y, self.half)
 
 
 class Phi:
@@ -58,22 +57,24 @@ class Phi:
         """y = Phi(x); s and spare change."""
         v.fmsub_s(s, x, x, self.odd.middle)
         v.fmin_s(s, s, self.odd.middle)
-        self.odd(v, y, x, s, spare)
+        self.odd.factor(v, y, s, spare)
+        v.fmadd_s(y, x, y, self.odd.half)
         v.fmax_s(y, y, self.zero)
         v.fmin_s(y, y, self.one)
 
 
 class Slope:
-    """Phi(x) + x phi(x): within 5.2 u of 1, and 1 u beyond its range. NaN counts as the least x."""
+    """Phi(x) + x phi(x): within 5.7 u of 1; 0 and 1 beyond its range. NaN counts as the least x."""
 
     def __init__(self, k: Kernel) -> None:
         self.odd = _Odd(k, SLOPE, SLOPE_MIDDLE, held=12)
-        most = sqrt(2 * SLOPE_MIDDLE)
-        self.most, self.least = constant(k, most), constant(k, -most)
+        self.most, self.least = constant(k, SLOPE_ENDS), constant(k, -SLOPE_ENDS)
 
     def __call__(self, v: Lanes, y: Lane, x: Lane, s: Lane, spare: Lane) -> None:
         """y = the slope; x is brought into the range, s and spare change."""
         v.fmax_s(x, x, self.least)
         v.fmin_s(x, x, self.most)
         v.fmsub_s(s, x, x, self.odd.middle)
-        self.odd(v, y, x, s, spare)
+        self.odd.factor(v, y, s, spare)
+        v.fmul_s(y, x, y)  # and then rounded: at the ends 1/2 is added to 1/2, or to -1/2
+        v.fadd_s(y, y, self.odd.half)

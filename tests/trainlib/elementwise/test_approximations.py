@@ -41,8 +41,8 @@ STATED = {
     "erf": (math_functions.erf, erf, 8, 0.0),
     "sin": (math_functions.sine, sine, 3, 0.0),
     "cos": (math_functions.cosine, cosine, 3, 0.0),
-    "sigmoid": (activations.sigmoid_forward, sigmoid, 4, SMALLEST),
-    "tanh": (activations.tanh_forward, np.tanh, 5, 0.0),
+    "sigmoid": (activations.sigmoid_forward, sigmoid, 3, SMALLEST),
+    "tanh": (activations.tanh_forward, np.tanh, 4, 0.0),
 }
 """Code, meaning, errors in U of the result and absolute ones, as trainlib states them."""
 
@@ -90,6 +90,12 @@ def test_the_stated_errors_are_not_far_from_what_there_is(name):
     exact = meaning(x.astype(np.float64))
     error = np.abs(computed(operation, x) - exact) / np.maximum(np.abs(exact), 1e-300) / U
     assert error[exact != 0].max() >= relative / 4
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_tanh_of_a_zero_has_its_sign(zero):
+    [y] = computed(activations.tanh_forward, np.array([zero], np.float32))
+    assert (y, np.signbit(y)) == (0, np.signbit(zero))
 
 
 NAMES = [family.name for family in math_functions.FAMILIES if family.name.endswith("_f32")]
