@@ -18,6 +18,7 @@ from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.estimate import step_cycles
+from trainlib.deploy.finite import check_values
 from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.memory import Memory
@@ -114,6 +115,7 @@ class Deployed:
 
     def __post_init__(self) -> None:
         self.precision.check(self.graph)
+        check_values(self.graph, self.graph.arrays)
 
     def __repr__(self) -> str:
         counts = f"{len(self.graph.nodes)} operators, {len(self.graph.trained)} parameters learn"
@@ -201,8 +203,10 @@ class Deployed:
         built = self.built(keeps_gradients=gradients)
         graph = built.schedule.graph
         running = Running(built, engine=self.engine, progress=self.progress)
-        running.write({n: a for n, a in (weights or {}).items() if self._is_known(graph, n)})
-        running.write(states or {})
+        given = {n: a for n, a in (weights or {}).items() if self._is_known(graph, n)}
+        given |= states or {}
+        check_values(graph, given)
+        running.write(given)
         losses: list[float] = []
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
@@ -243,10 +247,13 @@ class Deployed:
         if self.evaluated is None:
             raise DeployError("this network has no forward graph to evaluate")
         if "evaluation" not in self._built:
-            schedule = evaluation(*self.evaluated(), self.precision)
+            forward, names = self.evaluated()
+            check_values(forward, forward.arrays)
+            schedule = evaluation(forward, names, self.precision)
             self._built["evaluation"] = self._build(schedule)
         built = self._built["evaluation"]
         graph = built.schedule.graph
+        check_values(graph, weights or {})
         running = Running(built, engine=self.engine, progress=self.progress)
         given = {**self.weights, **(weights or {})}
         running.write({n: a for n, a in given.items() if n in built.addresses})

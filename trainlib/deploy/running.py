@@ -11,6 +11,7 @@ import numpy as np
 from soc.exchange import Exchange
 from soc.prelude.counters import CAUSES, COUNT, COUNTS, REGIONS
 from soc.result import RunResult
+from trainlib.deploy.finite import as_array, check_input
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
@@ -185,7 +186,7 @@ def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
         raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")
     arrays = dict(zip(names, parts, strict=True))
     for name, array in arrays.items():
-        _check_not_nan(name, array)
+        check_input(name, array)
     for name, count in _counts(schedule.graph).items():
         _check_numbers(name, arrays[name], count)
     return arrays
@@ -213,17 +214,9 @@ def _counts(graph: Graph) -> dict[str, int]:
     return found
 
 
-def _check_not_nan(name: str, array: Any) -> None:
-    """raises    DeployError for what is no number"""
-    given = np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
-    if given.dtype.kind == "f" and np.isnan(given.sum()) and np.isnan(given).any():
-        place = [int(n) for n in np.argwhere(np.isnan(given))[0]]
-        raise DeployError(f"{name}: element {place} is NaN; every sum with it would be")
-
-
 def _check_numbers(name: str, array: Any, count: int) -> None:
     """raises    DeployError for a number that is not from 0 to below the count"""
-    given = np.asarray(array.detach().cpu() if hasattr(array, "detach") else array)
+    given = as_array(array)
     if given.size and given.dtype.kind in "iu" and not 0 <= given.min() <= given.max() < count:
         wrong = given.min() if given.min() < 0 else given.max()
         raise DeployError(f"{name}: {wrong} is none of 0 to {count - 1}")

@@ -111,6 +111,15 @@ def test_nodes_in_any_order_are_taken_and_transposes_become_products(tmp_path):
     np.testing.assert_array_equal(trained.weights["b"], data["b"])
 
 
+@pytest.mark.parametrize("name", ["w", "b"])
+def test_parameters_with_nan_are_refused_whether_they_learn_or_not(name, tmp_path):
+    data = made(tmp_path)
+    data[name].flat[3:] = np.nan
+    message = rf"^{name}: (17 of 20|2 of 5) values are NaN, the first at \[(0, )?3\]; every sum .*$"
+    with pytest.raises(DeployError, match=message):
+        Deployed(read_made(tmp_path, data).graph, SGD(lr=0.1), load_chip("pulp"))
+
+
 def test_gradients_that_read_another_value_or_have_another_shape_are_defects(tmp_path):
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     nodes = [
