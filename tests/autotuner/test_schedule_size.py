@@ -108,7 +108,7 @@ def test_every_point_of_a_space_can_be_built(request, kernel, arguments, free):
 
 def test_tiles_whose_table_does_not_fit_l2_are_no_points():
     shape, most = {"shape": [100, 1000], "buffers": 2}, []
-    narrow = chip_with(l2=DATA_OFFSET + 2 * 400_000 + 20_000)
+    narrow = chip_with(l2=DATA_OFFSET + 2 * 400_000 + 14_000)
     for chip in (CHIP, narrow):
         space = Space.of("relu_fw_f32", shape, chip)
         most.append(max(count_of(space.tiling().dims, dict(tile)) for tile in space.tiles(2)))

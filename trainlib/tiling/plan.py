@@ -148,7 +148,7 @@ class Plan:
     @property
     def table_size(self) -> int:
         """Bytes of the table."""
-        return self.entries * self.entry_size
+        return sum(self.lengths)
 
     @property
     def is_whole(self) -> bool:
@@ -238,22 +238,32 @@ class Plan:
         return self.counts + WORD * self.issuers
 
     @cached_property
-    def block(self) -> int:
-        """Bytes of a block of commands: each may be as long as the longest."""
-        lengths = (t.copy.length for step in self.walked for t in step.transfers)
-        longest = max(lengths, default=SHORTEST)
-        return WORD * longest * -(-self.most_commands // self.issuers)
-
-    @property
     def entry_size(self) -> int:
-        """Bytes from an entry to the next: as much for each core."""
-        share = lcm(16, WORD * self.cores)
-        return -(-self.used // share) * share
+        """Bytes from an entry to the next in L1: those of the longest, where cores fetch entries
+        themselves as much for each.
+        """
+        share = lcm(16, WORD * self.cores if self.tiling.streams else 1)
+        longest = max(self._length(step, has_next=True) for step in self.walked)
+        return -(-longest // share) * share
 
-    @property
-    def used(self) -> int:
-        """Bytes of an entry."""
-        return self.first_block + self.issuers * self.block
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Bytes from each entry to the next in L2: its own, but of the first, which one command
+        copies with the second, and where cores fetch entries.
+        """
+        if self.tiling.streams:
+            return [self.entry_size] * self.entries
+        lengths = [
+            self._length(step, has_next=number + 2 < self.entries)
+            for number, step in enumerate(self.walked)
+        ]
+        finish = [self.first_block] * (self.entries - len(self.walked))
+        return [self.entry_size, *lengths[1:], *finish]
+
+    def _length(self, step: Step, *, has_next: bool) -> int:
+        """Bytes of a step's entry; has_next: with the command that fetches the next but one."""
+        fetched = SHORTEST if has_next and not self.tiling.streams else 0
+        return self.first_block + WORD * (fetched + sum(t.copy.length for t in step.transfers))
 
 
 def _check_count(k: Kernel, tiling: Tiling, sizes: Sizes) -> None:

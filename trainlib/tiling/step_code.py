@@ -25,9 +25,9 @@ from trainlib.tiling.records import Relatives, start_copies
 FRAME = 32  # bytes of a core's stack
 TO_ALL = FIELDS["broadcast"].mask  # its end is an event for all cores
 APART = WORD  # bytes more that cores' frames are apart: stacks begin in the same bank
-ENTRY, COUNT, BLOCK, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(6))
-"""Its entry, where in it its block's number of words and the words are, the counters that it waits
-for or frees, 0 if it waits; and what it fetches next of the table."""
+ENTRY, COUNT, COUNTERS, WAITS, AHEAD = (WORD * slot for slot in range(5))
+"""Its entry, where in it the length of its block is, the counters that it waits for or frees, 0 if
+it waits; and what it fetches next of the table."""
 
 
 class Steps:
@@ -159,7 +159,8 @@ class Steps:
     @property
     def _first_entries(self) -> Sequence[Any]:
         """The command that copies the first two entries."""
-        return command_words(True, self.entries, self.table, 2 * self.plan.entry_size, to_all=True)
+        size = sum(self.plan.lengths[:2])
+        return command_words(True, self.entries, self.table, size, to_all=True)
 
     def _start_opening(self, place: Register, value: Register) -> None:
         """Let each core that starts copies start its share of the first ones.
@@ -219,10 +220,6 @@ class Steps:
             k.li(value, plan.nothing)
             k.li(most, plan.issuers)
             with k.if_(LT, place, most):
-                k.li(most, plan.block)
-                k.mul(value, place, most)
-                k.addi(value, value, plan.first_block)
-                k.sw(value, BLOCK, SP)
                 k.slli(value, place, WORD.bit_length() - 1)
                 k.addi(value, value, plan.counts)
             k.sw(value, COUNT, SP)
@@ -249,7 +246,7 @@ class Steps:
             self.team.barrier()
             k.place(first)
             with k.if_(NE, self.words, ZERO):
-                self._start(self.words)
+                self._start(self.count, self.words)
                 k.sw(ZERO, 0, self.count)
             with k.scope():
                 value = k.x()
@@ -280,12 +277,12 @@ class Steps:
             k.j(self.fetched)
 
     def _load_block(self) -> None:
-        """Load how many words the core's block of an entry has, and where that stands."""
+        """Load how long the core's block of an entry is, and where that stands."""
         k = self.k
         k.lw(self.count, COUNT, SP)
         k.sw(self.entry, ENTRY, SP)
         k.add(self.count, self.count, self.entry)
-        k.lw(self.words, 0, self.count)
+        k.lhu(self.words, 0, self.count)
 
     def _wait_aside(self) -> None:
         """Let the core that waits do so until all copies are done that those of an entry begin.
@@ -308,12 +305,14 @@ class Steps:
             Dma(k).wait_for_all()
             k.j(self.waited)
 
-    def _start(self, words: Register) -> None:
-        """Start the copies of the core's block of the entry in a0."""
+    def _start(self, count: Register, words: Register) -> None:
+        """Start the copies of the core's block of the entry in a0; at `count` stands where it is,
+        after its length, which is in `words`.
+        """
         k = self.k
         with k.scope():
             base, value, at = k.x(3)
-            k.lw(at, BLOCK, SP)
+            k.lhu(at, WORD // 2, count)
             k.add(at, at, self.entry)
             if self.relatives:
                 k.free(base, value)

@@ -81,8 +81,8 @@ class Ahead(Steps):
     def _load_table(self, counter: Register) -> None:
         """Start to copy the first entries, under a fresh counter."""
         Dma(self.k).begin(counter)
-        count = self.plan.ring if self.plan.is_whole else min(2, self.plan.entries)
-        Dma(self.k).to_l1(self.entries, self.table, count * self.plan.entry_size)
+        count = self.plan.ring if self.plan.is_whole else 2
+        Dma(self.k).to_l1(self.entries, self.table, sum(self.plan.lengths[:count]))
 
     def _step(self, first: Label) -> None:
         k, entry = self.k, A[0]
@@ -94,7 +94,7 @@ class Ahead(Steps):
             k.lw(count, COUNT, SP)
             k.lw(counters, COUNTERS, SP)
             k.add(count, count, entry)
-            k.lw(words, 0, count)
+            k.lhu(words, 0, count)
             k.lw(value, NEXT, entry)
             k.sw(value, ENTRY, SP)
             with k.region("dma_wait"):
@@ -117,9 +117,8 @@ class Ahead(Steps):
         with k.scope():
             counter = k.x()
             Dma(k).begin(counter)
+            self._start(count, words)
             k.sw(counter, 0, count)
-            self._start(words)
-            k.nop()  # a label may not end a hardware loop
 
     def _begin_fetching(self, place: Register, value: Register) -> None:
         """Nothing: the DMA fetches entries."""

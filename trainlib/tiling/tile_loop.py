@@ -11,19 +11,23 @@ The code that walks it is short. In every step
 
 An entry: the function, the entry's successor, the address of each buffer that is not always the
 same, what to compute of a tile whose size the table says, the end of the function's code if that is
-new, a zero, the number of words of each block of commands, then the blocks; a core that has started
-its block leaves 0 for its number. Block i is for core cores - 1 - i: the last cores have the least
-to compute. A port of the DMA takes its next command, or says who is done, only when its last
-command has begun: so commands are spread over cores, and the one that waits for them has none. Code
-starts the first step's copies itself, if they are few. Where copying is what takes longest, cores
-start copies before they wait for the last ones, and no step follows the one with the last copies.
-If it always does, all of a short table is there before the first tile, and of a long one cores
-fetch entries themselves; and they begin to compute one after the other: those that begin at once
-meet each other and the DMA in every bank. Where cores can do all of it by themselves, they do,
-without steps: see trainlib.tiling.per_core_loop.
+new, a zero, a word for each block of commands, its length and where in the entry it starts, and the
+blocks, one after the other; a core that has started its block leaves 0 for its word. Block i is for
+core cores - 1 - i: the last cores have the least to compute. Entries are as long as what they hold:
+a table takes L2, and the DMA's time.
+
+A port of the DMA takes its next command, or says who is done, only when its last command has begun:
+so commands are spread over cores, and the one that waits for them has none. Code starts the first
+step's copies itself, if they are few. Where copying is what takes longest, cores start copies
+before they wait for the last ones, and no step follows the one with the last copies. If it always
+does, all of a short table is there before the first tile, and of a long one cores fetch entries
+themselves; and they begin to compute one after the other: those that begin at once meet each other
+and the DMA in every bank. Where cores can do all of it by themselves, they do, without steps: see
+trainlib.tiling.per_core_loop.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
@@ -39,7 +43,7 @@ from trainlib.tiling.line_loop import LineWalk
 from trainlib.tiling.line_schedule import lines_of_cores
 from trainlib.tiling.per_core_loop import AloneWalk
 from trainlib.tiling.per_core_schedule import share_of
-from trainlib.tiling.plan import ADDRESSES, RING, Plan
+from trainlib.tiling.plan import ADDRESSES, Plan
 from trainlib.tiling.records import Far, Operand, Relatives, bases_of
 from trainlib.tiling.schedule import Step, Transfer
 from trainlib.tiling.step_code import Steps
@@ -238,31 +242,33 @@ class Walk:
         """Put the table into L2; return its address."""
         k, plan = self.k, self.plan
         at = -(-k.l2.next // 16) * 16
+        places = list(accumulate(plan.lengths, initial=at))
         words: list[int | Label] = []
         for number, step in enumerate(plan.walked):
-            following = at + (number + 1) * plan.entry_size
-            words += self._entry(number, step, functions, following)
+            words += self._entry(number, step, functions, places)
+            words += [0] * ((places[number + 1] - at) // WORD - len(words))
         if plan.entries > len(plan.walked):
             words += self._words(self.finish, self.entries, Step(), [])
         return k.words("schedule", words)
 
     def _entry(
-        self, number: int, step: Step, functions: Mapping[TileShape, Label], following: int
+        self, number: int, step: Step, functions: Mapping[TileShape, Label], places: Sequence[int]
     ) -> list[int | Label]:
-        size = self.plan.entry_size
-        ring = self.plan.ring
-        places = [self.entries + (number + ahead) % ring * size for ahead in range(RING)]
+        """The words of an entry; places: of all entries in L2."""
+        plan = self.plan
+        successor, fetched = (
+            self.entries + (number + ahead) % plan.ring * plan.entry_size for ahead in (1, 2)
+        )
         commands = [self._command(transfer) for transfer in step.transfers]
-        if not self.plan.tiling.streams:
-            used = self.plan.used
-            last = following + (self.plan.entries - 2 - number) * size
-            fetched = min(following + size, last)  # after the last, that one again
-            commands.insert(0, command_words(True, places[2], fetched, used, to_all=True))
-        is_last = number + 1 == self.plan.entries
+        if number + 2 < plan.entries and not plan.tiling.streams:
+            size = plan.lengths[number + 2]
+            fetch = command_words(True, fetched, places[number + 2], size, to_all=True)
+            commands.insert(0, fetch)
+        is_last = number + 1 == plan.entries
         function = self.finish if is_last else self.next
         if step.shape:
             function = functions[step.shape]
-        return self._words(function, places[1], step, commands)
+        return self._words(function, successor, step, commands)
 
     def _words(
         self, function: Label, successor: int, step: Step, commands: list[Any]
@@ -275,19 +281,29 @@ class Walk:
         blocks = [commands[issuer :: plan.issuers] for issuer in range(plan.issuers)]
         if plan.has_code:
             words.append(self.untold.pop(function, 0))
-        words += [0, *map(self._count, blocks)]
+        counts, stored = [], list[int]()
         for block in blocks:
-            stored = [word for command in block for word in self._relative(command)]
-            words += [*stored, *[0] * (plan.block // WORD - len(stored))]
-        return words + [0] * (plan.entry_size // WORD - len(words))
+            counts.append(self._count(block, plan.first_block + WORD * len(stored)))
+            stored += [word for command in block for word in self._relative(command)]
+        return [*words, 0, *counts, *stored]
 
     @property
     def _relatives(self) -> Relatives | None:
         return None if self.bases is None else Relatives(self.bases, frozenset(self.lengths))
 
-    def _count(self, block: list[list[Any]]) -> int:
-        """What an entry says of the size of a block: commands if they are relative, else words."""
-        return len(block) if self.bases is not None else sum(map(len, block))
+    def _count(self, block: list[list[Any]], start: int) -> int:
+        """What an entry says of a block: in the lower half how many commands it has if they are
+        relative, else how many words, in the upper half where it starts; 0 if it has none.
+
+        raises    KernelError if a half cannot say it
+        """
+        length = len(block) if self.bases is not None else sum(map(len, block))
+        if max(start, length) >= 1 << 16:
+            raise KernelError(
+                f"{self.k.name}: commands {start} bytes after the start of an entry, where less "
+                f"than {1 << 16} can be told; take smaller tiles"
+            )
+        return start << 16 | length if block else 0
 
     def _relative(self, command: list[Any]) -> list[int]:
         """A command as a table has it: its L2 address relative to a base, if there are any."""

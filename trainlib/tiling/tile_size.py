@@ -29,8 +29,8 @@ BURST = 256  # bytes
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 ALIGN = 16  # bytes, what buffers begin at
-SMALLEST_ENTRY = 48  # bytes, in the table of steps: a zero, a count and a block of one command
-COMMAND = 28  # bytes, of the DMA there
+SMALLEST_ENTRY = 28  # bytes, in the table of steps: four words, and the command for an entry
+ENTRY, COMMAND = 48, 28  # bytes there of an entry without commands, about, and of one with lines
 PRICE = 0.3  # cycles that a byte of a network's tables and code is worth, to choose tiles by
 FREE_TABLE = 1200  # bytes of a table that cost nothing
 FUNCTION = 1500  # bytes of the code for a shape of tiles, about
@@ -589,7 +589,7 @@ class Grid:
             item = self.choice.tensors[name].item
             runs = item * _product(self.part_lengths[name]) / run
             commands = commands + ways * np.ceil(runs / lines)
-        return self.tiles * (SMALLEST_ENTRY + COMMAND * commands)
+        return self.tiles * (ENTRY + COMMAND * commands)
 
     def _shapes(self) -> np.ndarray:
         """How many functions there are: sizes and padding at the ends differ, and beginnings of

@@ -119,7 +119,7 @@ def test_bad_tiles_are_refused_before_anything_runs():
 def test_more_tiles_than_a_schedule_has_room_for_are_refused_at_once():
     with pytest.raises(
         KernelError,
-        match=r"^vector: 150000 tiles need 7200000 bytes of L2 for their schedule at least, 165696 "
+        match=r"^vector: 150000 tiles need 4200000 bytes of L2 for their schedule at least, 165696 "
         r"are left; make them larger$",
     ):
         program("vector", {"count": 150_000, "tile": {"i": 1}})
