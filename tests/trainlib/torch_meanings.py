@@ -151,6 +151,9 @@ MEANINGS: dict[str, Meaning] = {
     "linear_ig": lambda p, t: (t["dY"] @ t["W"],),
     "linear_wg": lambda p, t: (t["dY"].T @ t["X"],),
     "softmax_fw": lambda p, t: (torch.softmax(t["x"], p.axis),),
+    "softmax_bw": lambda p, t: (
+        torch._softmax_backward_data(t["dy"], t["y"], p.axis, t["y"].dtype),
+    ),
     "reduce": _reduced,
 }
 

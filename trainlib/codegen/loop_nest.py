@@ -28,6 +28,7 @@ WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
 UNROLL = 2  # elements: enough for no result to be waited for
 
 BORROWED = 128  # bytes below the stack pointer, of which the first ones are for constants
+SPILLED = 192  # bytes below it, of which the last ones are for addresses that are borrowed
 
 Body = Callable[..., Sequence[Lane]]
 """body(lanes, *values) emits what makes results of values, and returns them.
@@ -52,6 +53,7 @@ class Nest:
     by_words      two halves that lie together are loaded, and stored, as a word
     after         emits what follows parts of the rounds, maybe not the last part: PART or more of
                   them, as many as there are parts, if a register is left to count
+    part          that many instead
     masked        index of a source that counts where the last one, which the body does not get,
                   is above 0; else it is 0
     """
@@ -72,9 +74,11 @@ class Nest:
         by_words: bool = False,
         masked: int | None = None,
         after: Callable[[], None] | None = None,
+        part: int | None = None,
         unroll: int = UNROLL,
     ) -> None:
         self.k, self.late, self.windows, self.after = k, late, windows, after
+        self.part = part
         self.by_words, self.masked = by_words, masked
         self.borrows, self.loops = borrows, loops
         self.borrowed: list[Register] = []
@@ -285,7 +289,7 @@ class Nest:
         least = -(-PART // rounds)
         if not self.after or count <= least or rounds >= PART or not self.k.registers.free("x"):
             return 0
-        return max(least, isqrt(count * rounds) // rounds)
+        return max(least, (self.part or isqrt(count * rounds)) // rounds)
 
     @contextmanager
     def _in_parts(self, counter: Register, part: int) -> Iterator[None]:

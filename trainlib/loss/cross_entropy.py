@@ -15,7 +15,7 @@ from trainlib.elementwise.approximations import ExpOfNegative, Log
 from trainlib.loss.elementwise import ALL, Reduction, Share
 from trainlib.primitive.element import F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Addresses
-from trainlib.reduction.row_reduction import Field, Rows, Split
+from trainlib.reduction.row_reduction import LONG_OF_PRODUCTS, Field, Rows, Split
 from trainlib.reduction.row_view import View, line_of
 from trainlib.reduction.softmax import powers, scaled
 
@@ -225,11 +225,11 @@ class CrossEntropy:
     def _total(self, rows: Rows, exp: ExpOfNegative, most: Register) -> Register:
         """The sum of powers, which are in dx unless they are to be computed again."""
         if self.element.is_half:
-            return rows.reduce(["x"], added_powers(exp, most), ["sum"])[0]
-        return rows.reduce(["x"], powers(exp, most), ["sum"], targets=["dx"])[0]
+            return rows.total(["x"], added_powers(exp, most), longest=LONG_OF_PRODUCTS)
+        return rows.total(["x"], powers(exp, most), targets=["dx"], longest=LONG_OF_PRODUCTS)
 
     def _soft(self, rows: Rows, exp: ExpOfNegative, most: Register) -> None:
-        below, weight = rows.reduce(["x", "t"], weights_of(most), ["sum", "sum"])
+        below, weight = rows.totals(["x", "t"], weights_of(most), 2, longest=LONG_OF_PRODUCTS)
         rows.store("m", below)
         rows.store("w", weight)
         rows.k.free(below)
@@ -257,7 +257,7 @@ class CrossEntropy:
                 v.fadd_s(total, total, other)
 
             with rows.each():
-                [total] = rows.reduce(["s", "m", "w"], step, ["sum"], late=(1, 2))
+                total = rows.total(["s", "m", "w"], step, late=(1, 2))
                 rows.k.fmul_s(total, total, constant(rows.k, self.scale))
                 (rows.add if self.adds else rows.store)("loss", total)
 

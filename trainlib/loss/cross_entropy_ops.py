@@ -37,7 +37,7 @@ from trainlib.primitive.tensor import INT32, WORD, Addresses, Arrays, Role, Tens
 from trainlib.primitive.tile_spec import Dim, Tiling
 from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reduction.phases import Passes, Work, keep
-from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Rows, Split
+from trainlib.reduction.row_reduction import LONG_OF_PRODUCTS, PARTIALS, SCRATCH, Rows, Split
 from trainlib.reduction.softmax import exponential, keep_largest, largest, powers, scaled
 from trainlib.reference import loss as reference
 from trainlib.reference.halves import rounded_once
@@ -179,7 +179,7 @@ def _difference(_: Kernel) -> Body:
 
 def _weights(rows: Rows, tile: TileShape) -> None:
     with rows.each():
-        m, w = rows.reduce(["x", "t"], weights_of(rows.load("most")), ["sum", "sum"])
+        m, w = rows.totals(["x", "t"], weights_of(rows.load("most")), 2, longest=LONG_OF_PRODUCTS)
         keep(rows, tile, m=m, w=w)
 
 
@@ -187,7 +187,7 @@ def _powers(rows: Rows, tile: TileShape, *, again: bool) -> None:
     exp = exponential(rows.k)
     with rows.each():
         step = (added_powers if again else powers)(exp, rows.load("most"))
-        [total] = rows.reduce(["x"], step, ["sum"], targets=[] if again else ["dx"])
+        total = rows.total(["x"], step, targets=[] if again else ["dx"], longest=LONG_OF_PRODUCTS)
         keep(rows, tile, s=total)
 
 

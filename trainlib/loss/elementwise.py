@@ -169,7 +169,7 @@ def element_loss(
                 v.fsub_s(x, x, t)
                 return step(v, total, x)
 
-            [total] = rows.reduce(["x", "t"], body, ["sum"], targets=["dx"])
+            total = rows.total(["x", "t"], body, targets=["dx"])
             rows.k.fmul_s(total, total, constant(rows.k, scale))
             (rows.add if share.adds else rows.store)("loss", total)
 

@@ -22,7 +22,7 @@ from trainlib.primitive.slices import Axis, TileShape
 from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensors
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
-from trainlib.reduction.row_reduction import LONG, PARTIALS, SCRATCH, Field, Kind, Rows, Split
+from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Field, Kind, Rows, Split
 from trainlib.reduction.row_view import View
 from trainlib.reference import reduce as reference
 from trainlib.reference.halves import rounded_once
@@ -73,7 +73,7 @@ def reduce_f32(
                         _join(k, most, rows.load("y"))
                 rows.store("y", most)
                 return
-            [total] = rows.reduce(["x"], _add, ["sum"], longest=LONG)
+            total = rows.total(["x"], _add)
             if accumulate:
                 with rows.once(), k.scope():
                     k.fadd_s(total, total, rows.load("y"))

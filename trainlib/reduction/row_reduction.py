@@ -9,6 +9,7 @@ all have the same sum.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, prod
 from typing import Any, Literal
 
@@ -17,10 +18,11 @@ from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.team import Group, Team
 from trainlib.codegen.half_words import HALF
-from trainlib.codegen.loop_nest import UNROLL, Body, Nest
+from trainlib.codegen.loop_nest import PART, UNROLL, Body, Nest
 from trainlib.codegen.nest_operands import Operand, merged, partitioned
 from trainlib.primitive.element import BITS, F16, F32, Element, load, store_rounded
 from trainlib.primitive.tensor import WORD, Address, Tensor
+from trainlib.reduction.long_sums import LongSums
 
 Split = Literal["auto", "rows", "columns"]
 Kind = Literal["sum", "max"]
@@ -35,6 +37,8 @@ PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 SCRATCH = {"partials": PARTIALS.size}
 MEETING = 16  # elements whose work takes as long as a meeting of all cores
 LONG = 64  # elements whose sum needs no parts
+LONG_OF_PRODUCTS = 128  # powers or products whose sum needs none: PyTorch's loses as much
+VERY_LONG = 512  # elements of a core from which parts are small, and what their sum loses is kept
 START = 8  # and as long as what a row begins with
 
 
@@ -90,6 +94,7 @@ class Rows:
     aligns     rows of an odd number of halves may begin in the middle of a word: all but one of
                their elements are words, and that one, their first or their last, comes after these
     sharing    how many cores share a row; all of them, if the rows are not as many for each group
+    spills     sums of parts lie on the stack, for want of registers
     """
 
     def __init__(
@@ -105,8 +110,9 @@ class Rows:
         unroll: int = UNROLL,
         is_ordered: bool = False,
         aligns: bool = False,
+        spills: bool = False,
     ) -> None:
-        self.aligns = aligns
+        self.aligns, self.spills = aligns, spills
         self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
         self.by_columns = sharing > 1
         self.fields, self.unroll, self.sizes = fields, unroll, tuple(rows)
@@ -192,11 +198,12 @@ class Rows:
         mask: tuple[str, str] | None = None,
         unroll: int | None = None,
         after: Callable[[], None] | None = None,
+        rounds: int | None = None,
     ) -> None:
         """Go through the elements of the row, or this core's part of them: see Nest.
 
         mask     a source that counts as 0 where another field, which the body does not get, is 0
-        after    emits what follows the elements of the last dimension, if there are others
+        after    emits what follows parts of the elements; of so many rounds, if told
         """
         k = self.k
         masked = None
@@ -210,7 +217,8 @@ class Rows:
         width = unroll or self.unroll
         gains = bool(mask) or is_cut or self._gain_by_words(names)
         by_words = width % 2 == 0 and gains
-        how: Any = {"late": late, "by_words": by_words, "masked": masked, "after": after}
+        how: Any = {"late": late, "by_words": by_words, "masked": masked}
+        how |= {"after": after, "part": rounds}
         counts = {"all": self.elements[-1], "words": self.elements[-1] - 1, "other": 1}
         for part in parts:
             with k.scope():
@@ -338,17 +346,17 @@ class Rows:
         late: Sequence[int] = (),
         mask: tuple[str, str] | None = None,
         longest: float = inf,
+        corrects: bool = False,
     ) -> list[Register]:
         """Sums or maxima over the row, in new registers.
 
         step(lanes, *totals, *values) adds to the totals, and returns what goes to targets if any.
 
-        longest    elements that a core adds up one by one; more become sums of parts, which are
-                   added up: each rounding of a long sum is as large as the sum allows, and equal
-                   elements are all rounded alike
+        longest     elements that a core adds up one by one; more are added in parts: see LongSums
+        corrects    keep what the sum of parts loses where there are very many elements
         """
         k = self.k
-        parts = self._parts(sources, kinds, longest)
+        sums = self._long_sums(sources, kinds, longest, corrects)
         totals = [k.f(self.unroll) for _ in kinds]
         for total, kind in zip(totals, kinds, strict=True):
             for register in total:
@@ -357,22 +365,29 @@ class Rows:
         def body(v: Lanes, *values: Lane) -> Sequence[Lane]:
             return step(v, *(total[: v.width] for total in totals), *values) or ()
 
-        def add_parts() -> None:
-            for part, total in zip(parts, totals, strict=True):
-                for register in total[1:]:
-                    k.fadd_s(total[0], total[0], register)
-                    load_constant(k, register, 0.0)
-                k.fadd_s(part, part, total[0])
-                load_constant(k, total[0], 0.0)
-
-        self.sweep(sources, targets, body, late=late, mask=mask, after=add_parts if parts else None)
-        for total, part in zip(totals, parts, strict=False):
-            total.append(part)
+        how: Any = {"late": late, "mask": mask}
+        if sums:
+            how |= {"after": partial(sums.add, totals), "rounds": PART if sums.lost else None}
+        self.sweep(sources, targets, body, **how)
+        if sums:
+            totals = [[*total, *sums.terms(number)] for number, total in enumerate(totals)]
         for total, kind in zip(totals, kinds, strict=True):
             for other in total[1:]:
                 self.join(kind, total[0], other)
                 k.free(other)
         return self._of_all([total[0] for total in totals], kinds)
+
+    def totals(
+        self, sources: Sequence[str], step: Callable[..., Any], count: int, **how: Any
+    ) -> list[Register]:
+        """So many sums over the row, as right as PyTorch's, in new registers: see reduce."""
+        kinds: list[Kind] = ["sum"] * count
+        return self.reduce(sources, step, kinds, **{"longest": LONG, "corrects": True} | how)
+
+    def total(self, sources: Sequence[str], step: Callable[..., Any], **how: Any) -> Register:
+        """The sum over the row, likewise."""
+        [total] = self.totals(sources, step, 1, **how)
+        return total
 
     def largest(self, name: str) -> Register:
         """The largest element of the row, in a new register; halves that lie together by pairs."""
@@ -410,21 +425,18 @@ class Rows:
         self.reductions += 1
         return results
 
-    def _parts(
-        self, sources: Sequence[str], kinds: Sequence[Kind], longest: float
-    ) -> list[Register]:
+    def _long_sums(
+        self, sources: Sequence[str], kinds: Sequence[Kind], longest: float, corrects: bool
+    ) -> LongSums | None:
         """Where parts of sums are added up: nowhere if there are few elements, or halves, which
         have fewer digits than their sums lose.
         """
-        cores = self.own.cores if self.by_columns else 1
-        is_long = prod(self.elements) > longest * cores
+        share = prod(self.elements) / (self.own.cores if self.by_columns else 1)
         is_half = any(self.fields[name].element.is_half for name in sources)
-        if not is_long or is_half or set(kinds) != {"sum"}:
-            return []
-        parts = [self.k.f() for _ in kinds]
-        for register in parts:
-            load_constant(self.k, register, 0.0)
-        return parts
+        if share <= longest or is_half or set(kinds) != {"sum"}:
+            return None
+        corrects &= share > VERY_LONG
+        return LongSums(self.k, len(kinds), corrects=corrects, spills=self.spills)
 
     def join(self, kind: Kind, total: Register, other: Register) -> None:
         """total = the sum of both, or the larger."""

@@ -60,6 +60,10 @@ class View:
             width *= 2  # two halves are one load
             while width > 2 and not fits(k, team, partial(emit, width=width)):
                 width -= 2
+        if fits(k, team, partial(emit, width=width)):
+            emit(k, team, width)
+            return
+        how["spills"] = True
         fitting(k, team, emit, width)
 
 

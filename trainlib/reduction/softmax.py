@@ -22,7 +22,7 @@ from trainlib.primitive.tensor import WORD, Address, Addresses, Arrays, Role, Te
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reduction.phases import Passes, add_old, keep
-from trainlib.reduction.row_reduction import PARTIALS, SCRATCH, Field, Rows, Split
+from trainlib.reduction.row_reduction import LONG_OF_PRODUCTS, PARTIALS, SCRATCH, Field, Rows, Split
 from trainlib.reduction.row_view import View
 from trainlib.reference import softmax as reference
 from trainlib.reference.halves import rounded_once, with_rounding
@@ -67,7 +67,7 @@ def softmax_fw_f32(
         exp = exponential(rows.k)
         with rows.each():
             most = rows.largest("x")
-            [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
+            total = rows.total(["x"], powers(exp, most), targets=["y"], longest=LONG_OF_PRODUCTS)
             rows.k.fdiv_s(total, exp.one, total)
             _scale(rows, total)
 
@@ -92,7 +92,7 @@ def softmax_bw_f32(
 
     def work(rows: Rows) -> None:
         with rows.each():
-            [total] = rows.reduce(["y", "dy"], _product, ["sum"])
+            total = rows.total(["y", "dy"], _product, longest=LONG_OF_PRODUCTS)
             rows.sweep(["y", "dy"], ["dx"], _slope(total))
 
     view = _view({"y": y, "dy": dy, "dx": dx}, partials, shape, element, split, unroll)
@@ -207,7 +207,7 @@ def _powers(rows: Rows, tile: TileShape) -> None:
     exp = exponential(rows.k)
     with rows.each():
         most = rows.load("most")
-        [total] = rows.reduce(["x"], powers(exp, most), ["sum"], targets=["y"])
+        total = rows.total(["x"], powers(exp, most), targets=["y"], longest=LONG_OF_PRODUCTS)
         add_old(rows, tile, "total", total)
         if tile.is_last:
             rows.k.fdiv_s(total, exp.one, total)
@@ -216,7 +216,7 @@ def _powers(rows: Rows, tile: TileShape) -> None:
 
 def _products(rows: Rows, tile: TileShape) -> None:
     with rows.each():
-        [total] = rows.reduce(["y", "dy"], _product, ["sum"])
+        total = rows.total(["y", "dy"], _product, longest=LONG_OF_PRODUCTS)
         keep(rows, tile, total=total)
 
 
