@@ -2,6 +2,7 @@
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
+from trainlib.codegen.compensated import add_both, limit_lost
 from trainlib.codegen.strided_access import Strided
 from trainlib.codegen.work_split import Partition, grid_of, heights
 from trainlib.gemm.operands import Scale
@@ -11,6 +12,7 @@ from trainlib.primitive.tensor import WORD, Address
 ROWS = 8  # summed up side by side
 LANES = 4  # sums of a lone row
 LONG = 32  # terms of a sum at most, if there are more
+VERY_LONG = 1024  # terms of which the sum of parts is compensated, if there are more
 
 
 def sums_f32(
@@ -57,10 +59,11 @@ def _fitting(k: Kernel, rows: int, row: int, term: int, terms: int) -> int:
     is loaded of each, beside loops and steps.
     """
     is_repeated = any(times > 1 for _, times in _parts(terms))
+    kinds = 4 if terms > VERY_LONG else 3
     for count in range(ROWS, 1, -1):
         steps = len(Strided(count, row, term, F32.size).constants)
         needed = steps + 1 + is_repeated + (rows >= 2 * count)
-        needed += 3 * count if k.float_file == "x" else 0
+        needed += kinds * count if k.float_file == "x" else 0
         if needed <= len(k.registers.free("x")):
             return count
     return 1
@@ -110,12 +113,18 @@ def _add_in_parts(
     if lanes > 1:
         loaded = [*loaded, *k.f(lanes - 1)]
     sums = k.f(values.count * lanes)
+    lost = k.f(values.count) if terms > VERY_LONG else []
+    for register in lost:
+        k.fzero(register)
     for passes, times in _parts(terms // lanes):
         of = values if lanes == 1 else Strided(lanes, values.along, lanes * values.along)
         with k.loop(times):
-            _add_sums(k, px, totals, sums, loaded, of, passes)
+            _add_sums(k, px, totals, lost, sums, loaded, of, passes)
     if terms % lanes:
-        _add_sums(k, px, totals, sums[:1], loaded, values, terms % lanes)
+        _add_sums(k, px, totals, lost, sums[:1], loaded, values, terms % lanes)
+    for total, register in zip(totals, lost, strict=False):
+        limit_lost(k, register)
+        k.fadd_s(total, total, register)
 
 
 def _parts(terms: int) -> list[tuple[int, int]]:
@@ -128,15 +137,25 @@ def _parts(terms: int) -> list[tuple[int, int]]:
 
 
 def _add_sums(
-    k: Kernel, px: Register, totals: list, sums: list, loaded: list, values: Strided, passes: int
+    k: Kernel,
+    px: Register,
+    totals: list,
+    lost: list,
+    sums: list,
+    loaded: list,
+    values: Strided,
+    passes: int,
 ) -> None:
-    """Add to each total the sums of its terms, from zero on."""
+    """Add to each total the sums of its terms, from zero on; what that loses, if it is kept."""
     for register in sums:
         k.fzero(register)
     _add_terms(k, px, sums, loaded, values, passes, F32)
     for e, register in enumerate(sums):
-        total = totals[e % len(totals)]
-        k.fadd_s(total, total, register)
+        number = e % len(totals)
+        if lost:
+            add_both(k, totals[number], lost[number], register, loaded[number])
+        else:
+            k.fadd_s(totals[number], totals[number], register)
 
 
 def _add_terms(

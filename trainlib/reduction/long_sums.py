@@ -1,25 +1,18 @@
 """Long sums: those of their parts, added up.
 
 Each rounding of a sum is as large as the sum allows, and equal elements are all rounded alike: one
-chain of n additions may lose n / 4 u. Where even parts are very many, what their sum loses is added
-up too, and added to it in the end.
-
-Source: T. Dekker, A floating-point technique for extending the available precision, Numerische
-Mathematik 18 (1971): the error of a sum of two.
+chain of n additions may lose n / 4 u. Where even parts are very many, their sum is compensated.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
 from firmware.builder import Kernel, Register
-from firmware.lanes import constant, load_constant
+from firmware.lanes import load_constant
 from firmware.registers import SP, ZERO
+from trainlib.codegen.compensated import add_both, limit_lost
 from trainlib.codegen.loop_nest import SPILLED
 from trainlib.primitive.tensor import WORD
-
-LARGEST = float(np.finfo(np.float32).max)
 
 Place = Register | int
 """A register, or an offset from the stack pointer."""
@@ -48,8 +41,9 @@ class LongSums:
                     load_constant(k, register, 0.0)
             with self._held(self.whole[number]) as whole:
                 if self.lost:
-                    with self._held(self.lost[number]) as lost:
-                        self._add_both(whole, lost, total)
+                    with self._held(self.lost[number]) as lost, k.scope():
+                        spare = total[1] if len(total) > 1 else k.f()
+                        add_both(k, whole, lost, total[0], spare)
                 else:
                     k.fadd_s(whole, whole, total[0])
             for register in total if self.lost else total[:1]:
@@ -60,8 +54,7 @@ class LongSums:
         found = []
         if self.lost:
             lost = self._taken(self.lost[number])
-            with self.k.scope():  # what an infinite sum has lost is NaN
-                self.k.fmax_s(lost, lost, constant(self.k, -LARGEST))
+            limit_lost(self.k, lost)
             found.append(lost)
         return [*found, self._taken(self.whole[number])]
 
@@ -92,14 +85,3 @@ class LongSums:
         register = self.k.f()
         self.k.fload(register, place, SP)
         return register
-
-    def _add_both(self, whole: Register, lost: Register, part: Sequence[Register]) -> None:
-        """Add part[0] to the sum, and what that loses to what is lost; the part changes."""
-        k = self.k
-        with k.scope():
-            both = part[1] if len(part) > 1 else k.f()
-            k.fadd_s(both, whole, part[0])
-            k.fsub_s(whole, both, whole)
-            k.fsub_s(part[0], part[0], whole)
-            k.fadd_s(lost, lost, part[0])
-            k.fsgnj_s(whole, both, both)
