@@ -192,15 +192,20 @@ class Transposed(Images):
     def shape(self) -> Shape:
         """As the convolution whose input's gradient it is."""
         size = []
-        for at, n in enumerate((self.height, self.width)):
+        for at, (n, name) in enumerate(((self.height, "lines"), (self.width, "places"))):
             more, stride = self.output_padding[at], self.stride[at]
             if more >= stride:
                 raise KernelError(
                     f"tconv2d: output_padding {more} with a stride of {stride}; it is less"
                 )
-            pads = sum(self.padding[2 * at : 2 * at + 2])
-            reach = self.dilation[at] * (self.kernel[at] - 1)
-            size.append((n - 1) * stride - pads + reach + 1 + more)
+            pads = self.padding[2 * at : 2 * at + 2]
+            whole = (n - 1) * stride + self.dilation[at] * (self.kernel[at] - 1) + 1 + more
+            if whole <= sum(pads):
+                raise KernelError(
+                    f"tconv2d: {n} {name} give {whole}, of which a padding of {pads[0]} and "
+                    f"{pads[1]} leaves none; both together are less than {whole}"
+                )
+            size.append(whole - sum(pads))
         return self.convolution(self.outputs, self.inputs, self.groups, (size[0], size[1]))
 
 

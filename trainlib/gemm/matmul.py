@@ -315,11 +315,12 @@ def timed_blocking(
               a round larger than any core's work, which is another point's code
     """
     if split:
-        _check_split(split, n, m, cores)
+        _check_split(x, split, n, m, cores)
     splits = [split] if split else _splits(n, m, cores)
-    _check("rows", rows, max(-(-n // parts[0]) for parts in splits), "any core's rows")
-    _check("cols", cols, max(-(-m // parts[1]) for parts in splits), "any core's columns")
-    _check("unroll", unroll, max(x.depth - (not x.starts), 1), "the rounds of the inner loop")
+    of_rows, of_columns = (max(-(-size // p[i]) for p in splits) for i, size in enumerate((n, m)))
+    _check(x, "rows", rows, of_rows, "any core's rows")
+    _check(x, "cols", cols, of_columns, f"any core's {_columns(x)}")
+    _check(x, "unroll", unroll, max(x.depth - (not x.starts), 1), "the rounds of the inner loop")
     most = largest_block(n, m)
     heights = np.arange(rows or 1, (rows or most[0]) + 1)[:, None]
     widths = np.arange(cols or 1, (cols or most[1]) + 1)[None, :]
@@ -335,7 +336,7 @@ def timed_blocking(
     if not is_point.any():
         size = f"{rows or 'any'} x {cols or 'any'}"
         raise KernelError(
-            f"matmul_f32: no block of {size} sums fits the registers and a core's part"
+            f"{_name(x)}: no block of {size} sums fits the registers and a core's part"
         )
     cycles = cycles_of_part(x, height, width, heights, widths).astype(int)[is_point]
     points = np.argwhere(is_point)
@@ -353,17 +354,27 @@ def _splits(n: int, m: int, cores: int) -> list[tuple[int, int]]:
     return [(r, min(cores // r, m)) for r in range(min(cores, n), 0, -1)]
 
 
-def _check_split(split: tuple[int, int], n: int, m: int, cores: int) -> None:
+def _name(x: Operands) -> str:
+    """The kernel's, for messages."""
+    return f"matmul_{x.element.name}"
+
+
+def _columns(x: Operands) -> str:
+    """What a block has side by side, for messages."""
+    return "pairs of columns" if x.lanes == "columns" else "columns"
+
+
+def _check_split(x: Operands, split: tuple[int, int], n: int, m: int, cores: int) -> None:
     most = (min(n, cores), min(m, cores))
     if any(not 1 <= parts <= top for parts, top in zip(split, most, strict=True)) or (
         split[0] * split[1] > cores
     ):
         raise KernelError(
-            f"matmul_f32: split {list(split)}; {n} rows have 1 to {most[0]} parts and {m} columns "
-            f"1 to {most[1]}, together no more than {cores} cores"
+            f"{_name(x)}: split {list(split)}; {n} rows have 1 to {most[0]} parts and {m} "
+            f"{_columns(x)} 1 to {most[1]}, together no more than {cores} cores"
         )
 
 
-def _check(name: str, value: int | None, most: int, what: str) -> None:
+def _check(x: Operands, name: str, value: int | None, most: int, what: str) -> None:
     if value is not None and not 1 <= value <= most:
-        raise KernelError(f"matmul_f32: {name} {value}; {what} are at most {most}, so 1 to {most}")
+        raise KernelError(f"{_name(x)}: {name} {value}; {what} are at most {most}, so 1 to {most}")

@@ -242,10 +242,12 @@ class Choice:
         what = "a tile" if len(given) == len(self.tiling.dims) else "the smallest tile"
         largest = self.grid({}).largest(self.free)
         hint = f"the largest that fits is {_shown(largest)}" if largest else "none fits"
-        needed = int(grid.bytes.flat[least])
+        needed, free = int(grid.bytes.flat[least]), f"{self.free} are free; {hint}"
+        if self.free < 0:
+            free = f"what else lies there {-self.free} more than there are; take a larger l1.size"
         return (
             f"{self.name}: {what} of {_shown(grid.sizes(least))} needs {needed} bytes of L1 with "
-            f"buffers = {self.buffers}, {self.free} are free; {hint}"
+            f"buffers = {self.buffers}, {free}"
         )
 
 

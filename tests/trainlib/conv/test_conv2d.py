@@ -483,6 +483,10 @@ REFUSED = (
      "conv2d: 3 and 5 channels in 2 groups; both are multiples of the groups"),
     ("tconv2d_fw_f32", TRANSPOSED["stride 2"] | {"output_padding": (0, 2)},
      "tconv2d: output_padding 2 with a stride of 2; it is less"),
+    ("tconv2d_fw_f32", {"inputs": 2, "outputs": 2, "height": 3, "width": 2, "kernel": 1,
+                        "padding": (0, 0, 2, 2)},
+     "tconv2d: 2 places give 2, of which a padding of 2 and 2 leaves none; both together are less "
+     "than 2"),
     ("conv2d_fw_f32", SQUARE | {"inputs": 4, "outputs": 4, "groups": 2, "method": "columns"},
      "conv2d: columns with groups = 2, is_turned = None; they are for one group and have no turn, "
      "the direct method has"),

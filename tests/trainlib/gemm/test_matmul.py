@@ -251,6 +251,21 @@ def test_points_that_cannot_be_built_are_refused_before_anything_runs(point, mes
         program("matmul_f32", {"n": 9, "k": 7, "m": 5} | point)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "point", "message"),
+    [
+        ("matmul_f16", {"cols": 9}, "matmul_f16: cols 9; any core's pairs of columns are at most "
+         "3, so 1 to 3"),
+        ("matmul_bf16", {"split": (4, 4)}, "matmul_bf16: split [4, 4]; 9 rows have 1 to 8 parts "
+         "and 3 pairs of columns 1 to 3, together no more than 8 cores"),
+    ],
+    ids=["cols", "split"],
+)  # fmt: skip
+def test_points_of_halves_are_refused_in_their_words(kernel, point, message):
+    with pytest.raises(KernelError, match=f"^{re.escape(message)}$"):
+        program(kernel, {"n": 9, "k": 7, "m": 5} | point)
+
+
 def test_operands_that_do_not_fit_are_refused():
     shape, large = {"n": 32, "k": 32, "m": 32}, {"n": 100, "k": 100, "m": 100}
     program("matmul_f32", shape | {"rows": 2, "cols": 8})

@@ -399,6 +399,12 @@ def test_tiles_that_do_not_fit_are_refused_with_the_largest_that_does():
         r"are free; none fits$",
     ):
         choice(64).sizes({})
+    with pytest.raises(
+        KernelError,
+        match=r"^f: the smallest tile of n = 2, k = 1 needs 96 bytes of L1 with buffers = 2, what "
+        r"else lies there 64 more than there are; take a larger l1\.size$",
+    ):
+        replace(choice(64), reserved=128).sizes({})
 
 
 def test_sizes_that_do_not_exist_are_refused():
