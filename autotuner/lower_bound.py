@@ -38,25 +38,31 @@ def moved(space: Space, point: Point) -> tuple[float, float]:
     """Bytes that a point copies at least to L1, and back to L2: halos not counted."""
     method = space.method_of(point.kernel)
     tiling, sizes = space.tiling(method), space.copied(method)
-    tiling = None if point.is_phased else tiling
+    times = dict.fromkeys(space.tensors, 1.0)
+    if tiling and point.tile and not point.is_phased:
+        times |= {name: rereads(tiling, name, dict(point.tile), 1) for name in tiling.boxes}
+        choice = space.choice(point.buffers, method)
+        if choice and max(times.values()) > 1:
+            slots = choice.slots(dict(point.tile))
+            times |= {n: rereads(tiling, n, dict(point.tile), slots[n]) for n in tiling.boxes}
     to_l1 = to_l2 = 0.0
     for name, tensor in space.tensors.items():
-        if tensor.role == "scratch":
-            continue
-        size = float(sizes[name])
-        times = rereads(tiling, name, dict(point.tile)) if tiling and point.tile else 1
-        to_l1 += size * times * (tensor.role != "out")
-        to_l2 += size * (tensor.role != "in")
+        if tensor.role != "scratch":
+            to_l1 += sizes[name] * times[name] * (tensor.role != "out")
+            to_l2 += sizes[name] * (tensor.role != "in")
     return to_l1, to_l2
 
 
-def rereads(tiling: Tiling, name: str, tile: Sizes) -> int:
-    """How often each part of a tensor comes to L1: once for each turn of the loops around it."""
-    follows, times, is_inside = tiling.follows(name), 1, False
+def rereads(tiling: Tiling, name: str, tile: Sizes, slots: int) -> float:
+    """How often each part of a tensor comes to L1 at least, on average: once for each turn of the
+    loops around it, but for as many parts as have buffers.
+    """
+    follows, times, parts_inside = tiling.follows(name), 1.0, 1
+    kept = slots if slots > 1 else 0
     for dim in reversed(tiling.dims):
         parts = -(-dim.size // tile[dim.name])
         if dim.name in follows:
-            is_inside |= parts > 1
-        elif is_inside:
-            times *= parts
+            parts_inside *= parts
+        elif parts_inside > 1:
+            times += times * (parts - 1) * max(parts_inside - kept, 0) / parts_inside
     return times

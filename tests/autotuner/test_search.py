@@ -235,10 +235,12 @@ def test_what_stays_in_l1_is_read_once_and_what_loops_around_come_back_to_again(
         emit,
     )
 
-    def times(**tile):
-        return [rereads(tiling, name, tile) for name in ("A", "B", "C", "x")]
+    def times(slots=1, **tile):
+        return [rereads(tiling, name, tile, slots) for name in ("A", "B", "C", "x")]
 
     assert times(n=4, m=6, k=8) == [1, 1, 1, 1]
     assert times(n=2, m=2, k=2) == [3, 2, 1, 1]
     assert times(n=2, m=2, k=8) == [1, 2, 1, 1]
     assert times(n=4, m=2, k=2) == [3, 1, 1, 1]
+    assert times(slots=2, n=2, m=2, k=2) == [2, 1 + 10 / 12, 1, 1]
+    assert times(slots=4, n=2, m=2, k=2) == [1, 1 + 8 / 12, 1, 1]

@@ -15,6 +15,9 @@ SHORT_BURSTS = sorted(range(32, 100, 4), key=lambda size: (size % 8, abs(size - 
 """Bytes of a short burst, the best first: about 64, and whole beats of the DMA."""
 
 
+BURST = 256  # bytes that the DMA asks L2 for at once, at most
+
+
 @dataclass(frozen=True)
 class Copy:
     """A copy between L1 and L2 by one command.
@@ -61,6 +64,17 @@ class Copy:
             for step in (self.stride, self.l1_stride)
         )
         return [far, (self.burst, self.burst) if self.burst else near]
+
+    def cut(self, parts: int) -> "list[Copy]":
+        """The same by so many copies of about as many lines, or bursts, or by fewer."""
+        unit = self.line or BURST
+        near, far = (self.l1_stride, self.stride) if self.line else (unit, unit)
+        each = -(-self.size // (unit * parts))
+        return [
+            replace(self, l1=self.l1 + at * near, l2=self.l2 + at * far, size=size)
+            for at in range(0, -(-self.size // unit), each)
+            for size in [min(each * unit, self.size - at * unit)]
+        ]
 
     def words(self, to_l1: bool, l1: int, l2: Far, to_all: bool = False) -> list[Any]:
         """The words to store, given where buffer and tensor lie; see command_words."""

@@ -14,6 +14,7 @@ from trainlib.tiling.records import SHORTEST
 from trainlib.tiling.schedule import Step, Transfer, schedule
 from trainlib.tiling.tile_size import (
     MOST_ISSUERS,
+    RING,
     SMALLEST_ENTRY,
     Choice,
     TableRoom,
@@ -22,7 +23,6 @@ from trainlib.tiling.tile_size import (
 
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
-RING = 3  # entries in L1 where they are not all there
 WHOLE = 1024  # bytes of a table that is in L1 from the start on, where copying takes longest
 HIDDEN = 3.2  # bytes that the DMA moves in short bursts in half a cycle
 MOST_TRIES = 16  # tables that turn out not to fit
@@ -103,7 +103,7 @@ class Plan:
         tiling, tensors = choice.tiling, choice.tensors
         slots = choice.slots(sizes)
         tiles = list(tiling.tiles(sizes, tensors, cores))
-        steps = schedule(tiles, tensors, slots)
+        steps = schedule(tiles, tensors, slots, choice.ahead(sizes))
         parts, scratch = _bytes(tiling, tiles)
         is_copying = choice.is_copying(sizes)
         return cls(tiling, steps, slots, parts, scratch, cores, is_copying, is_new)

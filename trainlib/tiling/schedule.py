@@ -7,11 +7,12 @@ ahead follows from the number of buffers alone: with one, a step copies and the 
 two, both happen at once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from trainlib.primitive.slices import Box, TileShape
-from trainlib.primitive.tensor import Tensor, Tensors
+from trainlib.primitive.tensor import Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Tile
 from trainlib.tiling.dma_commands import Copy, copies
 
@@ -74,9 +75,15 @@ class Step:
 
 @dataclass
 class Stay:
-    """A box in L1, from the first to the last of the tiles that need it."""
+    """A box in L1, from the first to the last of the tiles that need it.
+
+    slot      the buffer that it is in
+    before    what that had before, if anything
+    """
 
     box: Box
+    slot: int
+    before: "Stay | None"
     tiles: list[int]
 
     @property
@@ -88,20 +95,60 @@ class Stay:
         return self.tiles[-1]
 
 
-def stays(tiles: Sequence[Tile], name: str, for_good: bool = False) -> list[Stay]:
-    """The boxes of a tensor that L1 holds, one after the other.
+def stays(tiles: Sequence[Tile], name: str, role: Role, slots: int, ahead: int = 1) -> list[Stay]:
+    """The boxes of a tensor that L1 holds, in the order in which they come.
 
-    for_good    a box that has come once stays to its last use
+    What is read takes the buffer of the box that is read again last (Belady, "A study of
+    replacement algorithms for a virtual-storage computer", 1966); of those that are not read again,
+    of the one whose last use is longest ago. So with enough buffers all boxes stay.
+
+    slots    its buffers
+    ahead    how many boxes before one keep their buffers until it is there: while these are used,
+             it is copied
     """
+    visits = _visits(tiles, name)
+    again = _next_visits([box for box, _ in visits])
     found: list[Stay] = []
+    held: list[Stay] = []  # by buffer
+    used: list[int] = []  # the number of the last visit to it
+    for number, (box, needing) in enumerate(visits):
+        there = [slot for slot, stay in enumerate(held) if role == "in" and stay.box == box]
+        if there:
+            held[there[0]].tiles += needing
+            used[there[0]] = number
+            continue
+        if len(held) < slots:
+            stay = Stay(box, len(held), None, needing)
+            held, used = [*held, stay], [*used, number]
+        else:
+            free = [i for i in range(slots) if number - used[i] > min(ahead, slots - 1)]
+            slot = max(free, key=lambda i: (again[used[i]] if role == "in" else 0, -used[i]))
+            stay = Stay(box, slot, held[slot], needing)
+            held[slot], used[slot] = stay, number
+        found.append(stay)
+    return found
+
+
+def _visits(tiles: Sequence[Tile], name: str) -> list[tuple[Box, list[int]]]:
+    """The boxes of a tensor one after the other, each with the tiles that need it then."""
+    found: list[tuple[Box, list[int]]] = []
     for index, tile in enumerate(tiles):
         box = tile.boxes[name]
-        held = [stay for stay in (found if for_good else found[-1:]) if stay.box == box]
-        if held:
-            held[0].tiles.append(index)
+        if found and found[-1][0] == box:
+            found[-1][1].append(index)
         else:
-            found.append(Stay(box, [index]))
+            found.append((box, [index]))
     return found
+
+
+def _next_visits(boxes: Sequence[Box]) -> list[float]:
+    """For each visit the number of the next one to the same box; infinite if there is none."""
+    following: dict[Box, int] = {}
+    found: list[float] = []
+    for number in reversed(range(len(boxes))):
+        found.append(following.get(boxes[number], inf))
+        following[boxes[number]] = number
+    return found[::-1]
 
 
 def check_outputs(tensors: Tensors, kept: Mapping[str, list[Stay]]) -> None:
@@ -119,75 +166,79 @@ def check_outputs(tensors: Tensors, kept: Mapping[str, list[Stay]]) -> None:
             )
 
 
-def schedule(tiles: Sequence[Tile], tensors: Tensors, slots: Mapping[str, int]) -> list[Step]:
+def schedule(
+    tiles: Sequence[Tile],
+    tensors: Tensors,
+    slots: Mapping[str, int],
+    ahead: Mapping[str, int] | None = None,
+) -> list[Step]:
     """Return the steps that compute the tiles in order.
 
     slots    buffers of each tensor
+    ahead    how many boxes of a tensor are used while the next one is copied, if more than one: as
+             many steps copy a part of it each, if they can
 
     raises    ValueError if an output is not written once
     """
-    kept = {name: stays(tiles, name, tensors[name].stays) for name in slots}
+    kept = {
+        name: stays(tiles, name, tensors[name].role, count, (ahead or {}).get(name, 1))
+        for name, count in slots.items()
+    }
     check_outputs(tensors, kept)
-    at = _compute_steps(len(tiles), tensors, kept, slots)
+    at = _compute_steps(len(tiles), tensors, kept)
     steps = [Step() for _ in range(at[-1] + 2)]
     for index, tile in enumerate(tiles):
         step = steps[at[index]]
         step.shape, step.each = tile.shape, tile.each
     for name, parts in kept.items():
-        for number, stay in enumerate(parts):
-            slot = number % slots[name]
+        for stay in parts:
             for which in stay.tiles:
-                steps[at[which]].slots[name] = slot
+                steps[at[which]].slots[name] = stay.slot
             if tensors[name].role != "in":
-                steps[at[stay.last] + 1].transfers += _transfers(tensors, name, slot, False, stay)
-    for name, number, earliest in _loads(tensors, kept, slots, at):
-        stay = kept[name][number]
-        window = steps[earliest : at[stay.first]]
-        least = min(reversed(window), key=lambda step: (step.shape is None, step.bytes))
-        slot = number % slots[name]
-        least.transfers += _transfers(tensors, name, slot, True, stay)
+                steps[at[stay.last] + 1].transfers += _transfers(tensors, name, False, stay)
+    for name, stay in _loads(tensors, kept, at):
+        window = steps[_free(tensors[name], stay, at) : at[stay.first]]
+        computing = sum(step.shape is not None for step in window)
+        pieces = max(min((ahead or {}).get(name, 1), computing), 1)
+        for transfer in _transfers(tensors, name, True, stay):
+            for part in transfer.copy.cut(pieces):
+                least = min(reversed(window), key=lambda step: (step.shape is None, step.bytes))
+                least.transfers.append(replace(transfer, copy=part))
     return steps
 
 
-def _transfers(tensors: Tensors, name: str, slot: int, to_l1: bool, stay: Stay) -> list[Transfer]:
-    return [Transfer(name, slot, to_l1, copy) for copy in copies(tensors[name], stay.box)]
+def _transfers(tensors: Tensors, name: str, to_l1: bool, stay: Stay) -> list[Transfer]:
+    return [Transfer(name, stay.slot, to_l1, copy) for copy in copies(tensors[name], stay.box)]
 
 
-def _compute_steps(
-    count: int, tensors: Tensors, kept: Mapping[str, list[Stay]], slots: Mapping[str, int]
-) -> list[int]:
+def _compute_steps(count: int, tensors: Tensors, kept: Mapping[str, list[Stay]]) -> list[int]:
     """The step in which each tile is computed: as early as buffers allow."""
-    beginning: dict[int, list[tuple[str, int]]] = {}
+    beginning: dict[int, list[tuple[str, Stay]]] = {}
     for name, parts in kept.items():
-        for number, stay in enumerate(parts):
-            beginning.setdefault(stay.first, []).append((name, number))
+        for stay in parts:
+            beginning.setdefault(stay.first, []).append((name, stay))
     at: list[int] = []
     for tile in range(count):
         step = at[-1] + 1 if at else 0
-        for name, number in beginning.get(tile, []):
-            is_loaded = tensors[name].role != "out"
-            step = max(step, _free(tensors[name], kept[name], number, slots[name], at) + is_loaded)
+        for name, stay in beginning.get(tile, []):
+            step = max(step, _free(tensors[name], stay, at) + (tensors[name].role != "out"))
         at.append(step)
     return at
 
 
-def _free(tensor: Tensor, parts: list[Stay], number: int, slots: int, at: list[int]) -> int:
+def _free(tensor: Tensor, stay: Stay, at: list[int]) -> int:
     """The first step that may write to the buffer of a stay: LEFT after the last use of it."""
-    return 0 if number < slots else at[parts[number - slots].last] + LEFT[tensor.role]
+    return 0 if stay.before is None else at[stay.before.last] + LEFT[tensor.role]
 
 
 def _loads(
-    tensors: Tensors,
-    kept: Mapping[str, list[Stay]],
-    slots: Mapping[str, int],
-    at: list[int],
-) -> Iterator[tuple[str, int, int]]:
-    """What is loaded, the first needed first, and the earliest step for it."""
+    tensors: Tensors, kept: Mapping[str, list[Stay]], at: list[int]
+) -> list[tuple[str, Stay]]:
+    """What is loaded, the first needed first."""
     loads = [
-        (at[stay.first], name, number)
+        (name, stay)
         for name, parts in kept.items()
         if tensors[name].role != "out"
-        for number, stay in enumerate(parts)
+        for stay in parts
     ]
-    for _, name, number in sorted(loads):
-        yield name, number, _free(tensors[name], kept[name], number, slots[name], at)
+    return sorted(loads, key=lambda load: (at[load[1].first], load[0]))

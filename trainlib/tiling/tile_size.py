@@ -18,6 +18,8 @@ from firmware.builder import Kernel, KernelError
 from trainlib.primitive.slices import Axis, Look
 from trainlib.primitive.tensor import Tensors
 from trainlib.primitive.tile_spec import UNSURE, Dim, Sizes, Tiling, Timed, parts_of
+from trainlib.tiling.dma_commands import BURST
+from trainlib.tiling.schedule import LEFT
 from trainlib.tiling.tile_shapes import shapes_of
 
 STEP = 200  # cycles of a step that copies do not hide, about
@@ -25,12 +27,12 @@ STREAMED_STEP = 80  # of one beside the copies that take longest: banks that cor
 STREAMED_CODE = 100  # cycles of a function where they do, when it is new
 TAPERED = 3 / 8  # of a tile, the last one there
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
-BURST = 256  # bytes
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
 ALIGN = 16  # bytes, what buffers begin at
 SMALLEST_ENTRY = 28  # bytes, in the table of steps: four words, and the command for an entry
 ENTRY, COMMAND = 48, 28  # bytes there of an entry without commands, about, and of one with lines
+RING = 3  # entries in L1 where they are not all there
 PRICE = 0.3  # cycles that a byte of a network's tables and code is worth, to choose tiles by
 FREE_TABLE = 1200  # bytes of a table that cost nothing
 FUNCTION = 1500  # bytes of the code for a shape of tiles, about
@@ -199,10 +201,19 @@ class Choice:
     def slots(self, sizes: Sizes) -> dict[str, int]:
         """Buffers of each tensor with tiles of these sizes: one if its box never changes.
 
-        What is read and overwritten has two more, see trainlib.tiling.schedule.LEFT.
+        What is read again has as many more as there is room for.
         """
         grid = self.grid(sizes)
-        return {name: int(slots.item()) for name, slots in grid.slots.items()}
+        more = grid.more_slots(self.free)
+        return {name: int((slots + more[name]).item()) for name, slots in grid.slots.items()}
+
+    def ahead(self, sizes: Sizes) -> dict[str, int]:
+        """How many boxes of each tensor are used while the next one is copied, see
+        trainlib.tiling.schedule.stays: more than one only of what is read again.
+        """
+        grid = self.grid(sizes)
+        again = {name for name, parts in grid._again.items() if parts.item()}
+        return {name: max(int(grid.ahead(name).item()), 1) for name in again}
 
     def is_copying(self, sizes: Sizes) -> bool:
         """Does copying take longer than computing, with tiles of these sizes?"""
@@ -341,7 +352,8 @@ class Grid:
 
     @cached_property
     def slots(self) -> dict[str, np.ndarray]:
-        """Buffers of each tensor.
+        """Buffers of each tensor, beside `more_slots`. What is read and overwritten has so many
+        that one is free in time, see trainlib.tiling.schedule.LEFT.
 
         NOTE: the last tile of a tiling that streams is cut in two, which reads parts that were not
         there before: with two buffers these would wait for the tile before, and the DMA with them.
@@ -349,7 +361,9 @@ class Grid:
         choice, found = self.choice, {}
         for name in choice.tiling.boxes:
             tensor = choice.tensors[name]
-            extra = 2 * (choice.buffers > 1 and tensor.role == "inout")
+            extra: np.ndarray = np.zeros(())
+            if choice.buffers > 1 and tensor.role == "inout":
+                extra = np.maximum(LEFT["inout"] - self.tiles // self._visits[name], 0)
             most = np.inf if tensor.stays else choice.buffers + extra
             found[name] = np.minimum(self._visits[name], most)
             if tensor.stays and choice.tiling.streams:
@@ -373,15 +387,79 @@ class Grid:
             stays = np.where(counts, stays * parts, stays)
         return stays
 
+    def more_slots(self, free: np.ndarray | float) -> dict[str, np.ndarray]:
+        """Buffers of each tensor beside `slots`, for parts that are read again: as many as there
+        are such parts, or fit `free` bytes of L1.
+        """
+        found, left = {}, np.maximum(free - self.bytes, 0)
+        for name, slots in self.slots.items():
+            found[name] = np.zeros(())
+            if self.choice.tensors[name].role == "in" and self.choice.buffers > 1:
+                more = np.minimum(self._again[name] - slots, left // self.buffer_bytes[name])
+                found[name] = np.maximum(more, 0)
+                left = left - found[name] * self.buffer_bytes[name]
+        return found
+
+    @cached_property
+    def _again(self) -> dict[str, np.ndarray]:
+        """Parts of each tensor that loops around them come back to; 0 if none does."""
+        found = {}
+        for name in self.slots:
+            follows = self.choice.tiling.follows(name)
+            inside, again = np.ones(()), np.zeros(())
+            for dim, parts in zip(reversed(self.dims), reversed(self.parts), strict=True):
+                if dim.name in follows:
+                    inside = inside * parts
+                else:
+                    again = np.where((inside > 1) & (parts > 1), inside, again)
+            found[name] = again
+        return found
+
+    def ahead(self, name: str) -> np.ndarray:
+        """How many tiles are computed in the time in which a part of a tensor is copied."""
+        return np.ceil(self._copy_cycles[name] * self.tiles / self.work)
+
+    @cached_property
+    def _loads(self) -> dict[str, np.ndarray]:
+        """How often a part of each tensor is copied to L1.
+
+        Of n parts that come in turn, s have buffers, and a are used while the next one comes: then
+        n - s of n - 1 - a are not there any more when they are needed again.
+        """
+        spare = RING * self.table / self.tiles
+        more = self.more_slots(self.choice.free - spare)
+        return {name: self._loads_of(name, self.slots[name] + more[name]) for name in self.slots}
+
+    def _loads_of(self, name: str, slots: np.ndarray) -> np.ndarray:
+        follows = self.choice.tiling.follows(name)
+        parts_inside: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
+        loads = parts_inside
+        for dim, parts in zip(reversed(self.dims), reversed(self.parts), strict=True):
+            if dim.name in follows:
+                parts_inside, loads = parts_inside * parts, loads * parts
+                continue
+            ahead = np.minimum(np.maximum(self.ahead(name), 1), slots - 1)
+            missing = np.maximum(parts_inside - slots, 0)
+            lost = np.minimum(missing / np.maximum(parts_inside - 1 - ahead, 1), 1)
+            loads = loads * (1 + (parts - 1) * lost)
+        return loads
+
     @cached_property
     def bytes(self) -> np.ndarray:
         """Bytes of L1 that all buffers take."""
-        guard = self.choice.room.guard
         total: np.ndarray = np.zeros([len(sizes) for sizes in self.tried])
-        for name, size in self.part_bytes.items():
-            slack = self.choice.tensors[name].slack
-            total = total + self.slots[name] * (np.ceil((size + slack + guard) / ALIGN) * ALIGN)
+        for name, size in self.buffer_bytes.items():
+            total = total + self.slots[name] * size
         return total + self._scratch()
+
+    @cached_property
+    def buffer_bytes(self) -> dict[str, np.ndarray]:
+        """Bytes of L1 that a buffer of each tensor takes."""
+        guard, tensors = self.choice.room.guard, self.choice.tensors
+        return {
+            name: np.ceil((size + tensors[name].slack + guard) / ALIGN) * ALIGN
+            for name, size in self.part_bytes.items()
+        }
 
     def _scratch(self) -> np.ndarray:
         tiling, guard = self.choice.tiling, self.choice.room.guard
@@ -478,7 +556,7 @@ class Grid:
         for name, cycles in self._copy_cycles.items():
             for way, other in enumerate(("out", "in")):
                 if self.choice.tensors[name].role != other:
-                    moved[way] = moved[way] + cycles * self._visits[name] * self._filled(name)
+                    moved[way] = moved[way] + cycles * self._loads[name] * self._filled(name)
         return moved[0], moved[1]
 
     def _filled(self, name: str) -> np.ndarray:
@@ -563,7 +641,7 @@ class Grid:
     def _waiting(self, name: str, taken: int) -> np.ndarray:
         """Likewise of a tensor's, the first so many of a tile taken while others compute."""
         waiting = 1 - taken / np.maximum(self.commands(name), taken)
-        return np.asarray(self._visits[name] * self._copy_cycles[name] * waiting)
+        return np.asarray(self._loads[name] * self._copy_cycles[name] * waiting)
 
     def commands(self, name: str) -> np.ndarray:
         """Commands of the DMA for a part of a tensor, about."""

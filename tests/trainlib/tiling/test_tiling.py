@@ -1,7 +1,7 @@
 """How primitives are cut: windows, boxes, copies and steps by hand, sizes that are chosen."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
 from math import prod
 
 import numpy as np
@@ -207,22 +207,22 @@ def test_an_output_stays_while_summed_dimensions_advance():
     ] * 2
     silent = replace(tiling, tells_last=False).tiles({"n": 2, "k": 3}, TENSORS)
     assert not any(tile.shape.is_last for tile in silent)
-    assert [(s.first, s.last) for s in stays(tiles, "C")] == [(0, 1), (2, 3)]
+    assert [(s.first, s.last) for s in stays(tiles, "C", "out", 2)] == [(0, 1), (2, 3)]
     assert log(tiling, TENSORS, {"n": 2, "k": 3}, {"A": 2, "B": 2, "C": 2}) == [
         ("", "A0@0 B0@0", ""),
         ("A0B0C0", "B1@3", ""),
-        ("A0B1C0", "A1@2 B0@0", ""),
-        ("A1B0C1", "B1@3", "C0@0"),
+        ("A0B1C0", "A1@2", ""),
+        ("A1B0C1", "", "C0@0"),
         ("A1B1C1", "", ""),
         ("", "", "C1@2"),
     ]
 
 
-def test_what_stays_comes_once():
+def test_what_is_read_again_comes_once_if_it_has_buffers_enough():
     tiling = Tiling((Dim("n", 4), Dim("k", 6, is_summed=True)), {"B": ("k",), "C": ("n",)}, nothing)
-    tensors = TENSORS | {"B": Tensor((6,), stays=True)}
+    tensors = TENSORS
     tiles = list(tiling.tiles({"n": 2, "k": 3}, tensors))
-    assert [s.tiles for s in stays(tiles, "B", for_good=True)] == [[0, 2], [1, 3]]
+    assert [s.tiles for s in stays(tiles, "B", "in", 2)] == [[0, 2], [1, 3]]
     assert log(tiling, tensors, {"n": 2, "k": 3}, {"B": 2, "C": 2}) == [
         ("", "B0@0", ""),
         ("B0C0", "B1@3", ""),
@@ -230,6 +230,84 @@ def test_what_stays_comes_once():
         ("B0C1", "", "C0@0"),
         ("B1C1", "", ""),
         ("", "", "C1@2"),
+    ]
+
+
+def least_loads(boxes, slots):
+    """How often boxes come at least if one is there at a time in each of so many buffers: every
+    choice of what to replace is tried, but never the box that was needed right before.
+    """
+    states = {frozenset(): 0}
+    for number, box in enumerate(boxes):
+        following: dict[frozenset, int] = {}
+        for held, loads in states.items():
+            last = boxes[number - 1] if number and slots > 1 else None
+            if box in held:
+                found = [(held, loads)]
+            elif len(held) < slots:
+                found = [(held | {box}, loads + 1)]
+            else:
+                found = [(held - {old} | {box}, loads + 1) for old in held if old != last]
+            for state, count in found:
+                following[state] = min(count, following.get(state, count))
+        states = following
+    return min(states.values())
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+@pytest.mark.parametrize("turns", [2, 4])
+def test_what_is_read_again_comes_as_seldom_as_its_buffers_allow(parts, slots, turns):
+    tiling = Tiling((Dim("n", turns), Dim("k", parts)), {"B": ("k",)}, nothing)
+    tensors = {"B": Tensor((parts,))}
+    tiles = list(tiling.tiles({"n": 1, "k": 1}, tensors))
+    found = stays(tiles, "B", "in", slots)
+    boxes = [tile.boxes["B"].start for tile in tiles]
+    slots = min(slots, parts)
+    assert len(found) == least_loads([box for box, _ in groupby(boxes)], slots)
+    grid = Choice("kernel", tiling, tensors, 2, Arena("L1", 0, 1 << 16), 0).grid({"n": 1, "k": 1})
+    if slots > 1:
+        found = stays(tiles, "B", "in", slots, int(grid.ahead("B").item()))
+        assert grid._loads_of("B", np.array(slots)).item() == pytest.approx(len(found), abs=1.5)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+@pytest.mark.parametrize("slots", [2, 3, 4, 5])
+def test_every_tile_finds_what_it_reads_and_no_copy_is_beside_what_needs_its_buffer(slots, ahead):
+    tiling = Tiling((Dim("n", 3), Dim("k", 28)), {"B": ("k", None), "C": ("n", "k")}, nothing)
+    tensors = {"B": Tensor((28, 5), pad=1), "C": Tensor((3, 28), "out")}
+    tiles = list(tiling.tiles({"n": 1, "k": 4}, tensors))
+    steps = schedule(tiles, tensors, {"B": slots, "C": 2}, {"B": ahead})
+    assert sum(step.shape is not None for step in steps) == len(tiles)
+    held: dict[int, set[tuple[int, int]]] = {slot: set() for slot in range(slots)}
+    computed = iter(tiles)
+    for step in steps:
+        come = [t for t in step.transfers if t.name == "B"]
+        if step.shape:
+            first = next(computed).boxes["B"].start[0]
+            rows = {(row, 24 * (row - first)) for row in range(first, first + 4)}
+            assert held[step.slots["B"]] == rows
+            assert all(t.slot != step.slots["B"] for t in come)
+        for transfer in come:
+            copy, count = transfer.copy, transfer.copy.size // 20
+            lines = {(copy.l2 // 20 + i, copy.l1 + 24 * i) for i in range(count)}
+            of_the_same = {at for at in held[transfer.slot] if at[0] // 4 == copy.l2 // 80}
+            held[transfer.slot] = of_the_same | lines
+
+
+def test_a_copy_is_cut_into_as_many_lines_or_bursts():
+    lines = Copy(8, 100, 7 * 20, 20, 28, 24)
+    assert lines.cut(1) == [lines]
+    assert lines.cut(3) == [
+        Copy(8, 100, 60, 20, 28, 24),
+        Copy(8 + 72, 100 + 84, 60, 20, 28, 24),
+        Copy(8 + 144, 100 + 168, 20, 20, 28, 24),
+    ]
+    assert lines.cut(9) == [Copy(8 + 24 * i, 100 + 28 * i, 20, 20, 28, 24) for i in range(7)]
+    dense = Copy(0, 4, 1000)
+    assert dense.cut(2) == [Copy(0, 4, 512), Copy(512, 516, 488)]
+    assert dense.cut(100) == [
+        Copy(256 * i, 4 + 256 * i, min(256, 1000 - 256 * i)) for i in range(4)
     ]
 
 
