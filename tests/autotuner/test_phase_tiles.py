@@ -67,7 +67,7 @@ def test_each_tile_of_each_phase_is_in_a_point_and_none_says_half_of_one():
     assert points[0] == space.default() == Point((), (), 2, 8, True)
     assert len(points) == len(space) == 1 + max(map(len, phases.choices.values()))
     assert all(space.has(point) for point in points)
-    assert not space.has(Point((("steps.hidden", 64),), (), 2, 8, True))
+    assert not space.has(Point((("steps.sums", 64),), (), 2, 8, True))
 
 
 def test_the_most_promising_tiles_of_a_phase_are_first():
@@ -76,13 +76,13 @@ def test_the_most_promising_tiles_of_a_phase_are_first():
 
 
 def test_what_the_layer_says_of_phases_is_not_varied():
-    space = space_of(tile={"rows": 3, "steps": {"hidden": 8}}, buffers=2, cores=8)
+    space = space_of(tile={"rows": 3, "steps": {"sums": 8}}, buffers=2, cores=8)
     for point in space:
         said = dict(point.tile)
-        assert (said["rows"], said["steps.hidden"]) == (3, 8)
+        assert (said["rows"], said["steps.sums"]) == (3, 8)
         assert "input_sums.rows" not in said
     assert space.has(space.default())
-    assert dict(space.default().tile) == {"rows": 3, "steps.hidden": 8}
+    assert dict(space.default().tile) == {"rows": 3, "steps.sums": 8}
 
 
 def test_rows_that_fit_l1_are_cut_as_a_whole_and_longer_ones_in_phases():
@@ -97,10 +97,10 @@ def test_rows_that_fit_l1_are_cut_as_a_whole_and_longer_ones_in_phases():
 def test_sizes_and_phases_that_there_are_not_are_refused_before_the_search():
     with pytest.raises(
         KernelError,
-        match=r"^lstm_fw_f32: tile.stops.hidden = 4: no such phase; there are bias_sums, "
+        match=r"^lstm_fw_f32: tile.stops.sums = 4: no such phase; there are bias_sums, "
         r"input_sums, steps$",
     ):
-        space_of(tile={"stops": {"hidden": 4}})
+        space_of(tile={"stops": {"sums": 4}})
     with pytest.raises(
         KernelError, match=r"^linear_fw_f32: tile.z = 4: no such dimension; there are n, co, ci$"
     ):

@@ -94,7 +94,7 @@ def test_every_tile_near_the_limit_of_l1_has_room_for_its_entries(request, numbe
                            "tile": {"x": 18}}, 12_000),
         ("softmax_fw_f32", {"shape": [2, 800], "split": "rows", "unroll": 1}, 3_000),
         ("rnn_bw_f32", {"steps": 2, "inputs": 20, "hidden": 20, "buffers": 2, "cores": 8,
-                        "tile": {"hidden": 7}}, 6_000),
+                        "tile": {"sums": 7}}, 6_000),
     ],
 )  # fmt: skip
 def test_every_point_of_a_space_can_be_built(request, kernel, arguments, free):

@@ -174,7 +174,7 @@ ODD["cross_entropy_loss"] = tuple(
 )
 SEQUENCE = {"steps": 3, "inputs": 5, "hidden": 7}
 for name in ("rnn_fw", "rnn_bw", "lstm_fw", "lstm_bw", "gru_fw", "gru_bw"):
-    ODD[name] = (SEQUENCE | {"batch": 2}, SEQUENCE | {"hidden": 9, "tile": {"hidden": 4}})
+    ODD[name] = (SEQUENCE | {"batch": 2}, SEQUENCE | {"hidden": 9, "tile": {"sums": 4}})
 ODD["mhsa_fw"] = ODD["mhsa_bw"] = (
     {"length": 5, "embed": 7, "heads": 2, "size": 3, "batch": 2},
     {"length": 5, "embed": 7, "tile": {"rows": 3}},

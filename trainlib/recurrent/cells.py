@@ -7,7 +7,7 @@
 The gates of a step lie side by side in a row; "Y_t" is the step's part of "Y".
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
@@ -21,9 +21,6 @@ from trainlib.elementwise.activations import (
 )
 from trainlib.elementwise.approximations import Tanh
 from trainlib.elementwise.elementwise import Operation
-from trainlib.gemm.linear import linear_fw_f32
-from trainlib.gemm.matmul import matmul_f32
-from trainlib.primitive.tensor import WORD
 from trainlib.recurrent.gates import Cell, GateSlice, Recurrence
 
 Activation = Literal["tanh", "relu"]
@@ -147,25 +144,12 @@ def _cell_gradients(k: Kernel) -> Body:
 def gru_step(layer: Recurrence) -> None:
     """Y_t, gates_t and N_t from sums of the inputs in the gates, and h."""
     r, z, n = (GateSlice("gates_t", gate, 3) for gate in range(3))
-    _hidden_sums(layer)
+    layer.reset_sums()
     layer.each(sigmoid_forward, [r], [r], gates=2)
     layer.team.barrier()
     layer.each(_new, [n, r, GateSlice("N_t")], [n], late=(1, 2))
     layer.team.barrier()
     layer.each(_mix, [n, z, GateSlice("h")], [GateSlice("Y_t")])
-
-
-def _hidden_sums(layer: Recurrence) -> None:
-    """Add Wh h to the sums of r and z; that of n is kept apart, for r is multiplied by it."""
-    k, team, s = layer.k, layer.team, layer.shape
-    with layer.places.load("h", "Wh", "gates_t") as (h, w, y):
-        operands = h, w, y, s.batch, layer.depth, 2 * s.hidden
-        how: Any = {"trans_b": True, "accumulate": True}
-        matmul_f32(k, team, *operands, b_line=layer.h_line, c_line=WORD * s.sums, **how)
-    with layer.places.load("h", "Wh_n", "N_t", "bias_n") as (h, w, y, bias):
-        parts = h, w, y, s.batch, layer.depth, s.hidden
-        linear_fw_f32(k, team, *parts, bias=bias, b_line=layer.h_line)
-    team.barrier()
 
 
 def _new(k: Kernel) -> Body:

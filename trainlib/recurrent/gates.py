@@ -85,14 +85,9 @@ class Recurrence:
         self.k, self.team, self.shape, self.places = k, team, shape, places
 
     @property
-    def depth(self) -> int:
-        """Numbers of h in a sum."""
-        return self.shape.hidden
-
-    @property
     def h_line(self) -> int:
         """Bytes from row to row of Wh where the sums are computed."""
-        return padded(self.depth)
+        return padded(self.shape.hidden)
 
     @contextmanager
     def forward(self, names: Mapping[str, int], state: Mapping[str, str]) -> Iterator[None]:
@@ -175,9 +170,21 @@ class Recurrence:
         """Add Wh h to the sums of a step."""
         s = self.shape
         with self.places.load("h", "Wh", target) as (h, w, y):
-            operands = h, w, y, s.batch, self.depth, s.sums
+            operands = h, w, y, s.batch, s.hidden, s.sums
             linear_fw_f32(self.k, self.team, *operands, accumulate=True, b_line=self.h_line)
         self.team.barrier()
+
+    def reset_sums(self) -> None:
+        """Add Wh h to GRU's sums of r and z; that of n is kept apart, for r is multiplied by it."""
+        k, team, s = self.k, self.team, self.shape
+        with self.places.load("h", "Wh", "gates_t") as (h, w, y):
+            operands = h, w, y, s.batch, s.hidden, 2 * s.hidden
+            lines = {"b_line": self.h_line, "c_line": WORD * s.sums}
+            linear_fw_f32(k, team, *operands, accumulate=True, **lines)
+        with self.places.load("h", "Wh_n", "N_t", "bias_n") as (h, w, y, bias):
+            parts = h, w, y, s.batch, s.hidden, s.hidden
+            linear_fw_f32(k, team, *parts, bias=bias, b_line=self.h_line)
+        team.barrier()
 
     def hidden_gradient(self, source: str, *, accumulate: bool = False) -> None:
         """The gradient of h by way of the sums of a step, to dh0; or added to it."""

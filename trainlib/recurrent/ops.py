@@ -32,7 +32,8 @@ class RecurrentArguments(TiledArguments):
     """A layer over sequences.
 
     tile    rows, inputs, sums: of products for all steps, of all sequences, numbers and gates;
-            batch, hidden: of steps, sequences and numbers of h; what is left out is chosen
+            batch, sums: of steps, sequences and rows of Wh; hidden: of the gradient of Wh; what is
+            left out is chosen
     """
 
     steps: int = Field(ge=1, le=LARGEST)

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from firmware.builder import EQ, Kernel, Register
 from firmware.runtime import Team
 from trainlib.primitive.tensor import WORD, Address
-from trainlib.recurrent.gates import Shape
 
 NOW, NEXT, COLUMN = (WORD * word for word in range(3))
-"""Words of a tile's state: where h is, where the next step's comes, bytes to the tile's numbers."""
+"""Words of a tile's state: where h is, where the next step's comes, bytes to the tile's sums."""
 STATE = 16  # bytes
 
 
@@ -20,6 +19,8 @@ class State:
     """Where what one step gives the next is: words in L1.
 
     ends    two buffers: what is read is in one of them, but for the first step
+    sums    of a step
+    rows    of a tile: as many sums
     """
 
     def __init__(
@@ -28,11 +29,11 @@ class State:
         team: Team,
         at: Address,
         ends: tuple[Address, Address],
-        whole: Shape,
-        tile: Shape,
+        sums: int,
+        rows: int,
     ) -> None:
         self.k, self.team, self.at, self.ends = k, team, at, ends
-        self.row, self.step = WORD * whole.hidden, WORD * tile.hidden
+        self.row, self.step = WORD * sums, WORD * rows
 
     def begin(self, now: Address, following: Address) -> None:
         """Let the first step begin."""
@@ -57,7 +58,7 @@ class State:
             yield words
 
     def end(self) -> None:
-        """Go on to the next columns, or to the next step."""
+        """Go on to the next sums, or to the next step."""
         k = self.k
         with self.team.only(0), k.scope():
             place, column, value, other = k.x(4)

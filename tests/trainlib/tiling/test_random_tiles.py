@@ -28,8 +28,10 @@ def direction(random, name):
 def recurrent(random):
     dims = ("steps", 4), ("inputs", 9), ("hidden", 17), ("batch", 5)
     shape = {name: random.randint(1, most) for name, most in dims}
-    tile = {name: shape[name] for name in ("inputs", "hidden", "batch")} | {"rows": shape["batch"]}
-    return direction(random, random.choice(["rnn", "lstm", "gru"])), shape, tile
+    name, gates = random.choice([("rnn", 1), ("lstm", 4), ("gru", 3)])
+    tile = {name: shape[name] for name in ("inputs", "batch")}
+    tile |= {"rows": shape["batch"], "sums": gates * shape["hidden"]}
+    return direction(random, name), shape, tile
 
 
 def attention(random):
