@@ -395,9 +395,10 @@ class Grid:
         for name, slots in self.slots.items():
             found[name] = np.zeros(())
             if self.choice.tensors[name].role == "in" and self.choice.buffers > 1:
-                more = np.minimum(self._again[name] - slots, left // self.buffer_bytes[name])
+                size = self.buffer_bytes[name]  # 0 of parts that padding leaves nothing of
+                more = np.minimum(self._again[name] - slots, left // np.maximum(size, 1))
                 found[name] = np.maximum(more, 0)
-                left = left - found[name] * self.buffer_bytes[name]
+                left = left - found[name] * size
         return found
 
     @cached_property
