@@ -64,7 +64,7 @@ class Phi:
 
 
 class Slope:
-    """Phi(x) + x phi(x): within 5.7 u of 1; 0 and 1 beyond its range. NaN counts as the least x."""
+    """Phi(x) + x phi(x): within 5.9 u of 1; 0 and 1 beyond its range. NaN counts as the least x."""
 
     def __init__(self, k: Kernel) -> None:
         self.odd = _Odd(k, SLOPE, SLOPE_MIDDLE, held=12)
