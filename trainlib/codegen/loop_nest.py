@@ -363,7 +363,10 @@ class Nest:
         """Load `width` elements, run the body, store its results."""
         k = self.k
         with k.scope():
-            results = body(Lanes(k, width), *self._values(width))
+            results = [
+                [result] * width if isinstance(result, Register) else result
+                for result in body(Lanes(k, width), *self._values(width))
+            ]
             rounded: set[Register] = set()
             for operand, result in zip(self.targets, results, strict=True):
                 assert not rounded & {*result}, "a result is rounded where it is, as the last one"

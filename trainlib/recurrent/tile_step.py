@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from firmware.builder import EQ, Kernel
-from firmware.lanes import Lane, Lanes
 from firmware.runtime import Team
-from trainlib.codegen.loop_nest import Body
 from trainlib.codegen.nest_operands import Operand
 from trainlib.codegen.operand_addresses import Places
 from trainlib.elementwise.elementwise import map_f32
@@ -69,7 +67,7 @@ class TileStep(Recurrence):
         """What GRU's sums begin with, where tiles add to them: those of inputs, and n's bias."""
         both = GateSlice("gates_t", 0, 3), GateSlice("hidden_sums", 0, 3)
         self.each(copy, [both[0]], [both[1]], gates=2)
-        self.each(_repeat, [GateSlice("bias_n")], [GateSlice("hidden_sums", 2, 3)])
+        self.each(copy, [GateSlice("bias_n")], [GateSlice("hidden_sums", 2, 3)])
         self.team.barrier()
 
     def tile_sums(self) -> None:
@@ -117,14 +115,3 @@ class TileStep(Recurrence):
             linear_ig_f32(self.k, self.team, *operands, accumulate=adds, a_line=WORD * s.sums)
         if not self.is_all:
             self.team.barrier()  # before where h is changes: a core may not have read it yet
-
-
-def _repeat(_: Kernel) -> Body:
-    """What may be one value for several elements goes to each of them."""
-
-    def body(v: Lanes, x: Lane) -> list[Lane]:
-        y = v.f()
-        v.fsgnj_s(y, x, x)
-        return [y]
-
-    return body
