@@ -99,10 +99,12 @@ class Steps:
                 found["hidden_sums"] = WORD * s.sums * sizes["batch"] * is_cut
             return found
 
-        return self._tiling(boxes, self._emit_forward, scratch), tensors
+        return Tiling(self._dims, boxes, self._emit_forward, scratch, **self._costs), tensors
 
-    def _tiling(self, boxes: Any, emit: Any, scratch: Any) -> Tiling:
-        return Tiling(self._dims, boxes, emit, scratch, work=self._work, costs=Costs(kernel=TILE))
+    @property
+    def _costs(self) -> dict[str, Any]:
+        """By which sizes of tiles are chosen."""
+        return {"work": self._work, "costs": Costs(kernel=TILE)}
 
     def _work(self, sizes: Sized) -> Any:
         """Cycles of a tile's sums: multiply-adds, and loads of h and Wh that these share."""
@@ -168,7 +170,7 @@ class Steps:
         def scratch(sizes: Sized) -> dict[str, Any]:
             return {"dh_odd": WORD * s.hidden * sizes["batch"], "state": STATE}
 
-        return self._tiling(boxes, self._emit_backward, scratch), tensors
+        return Tiling(self._dims, boxes, self._emit_backward, scratch, **self._costs), tensors
 
     def _emit_backward(self, k: Kernel, team: Team, tile: TileShape, at: Addresses) -> None:
         s, rows, before = self.shape, tile["sums"], self.cell.before

@@ -7,6 +7,7 @@ ahead follows from the number of buffers alone: with one, a step copies and the 
 two, both happen at once.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -106,13 +107,13 @@ def stays(tiles: Sequence[Tile], name: str, role: Role, slots: int, ahead: int =
     ahead    how many boxes before one keep their buffers until it is there: while these are used,
              it is copied
     """
-    visits = _visits(tiles, name)
+    visits, is_read = _visits(tiles, name), role == "in"
     again = _next_visits([box for box, _ in visits])
     found: list[Stay] = []
     held: list[Stay] = []  # by buffer
     used: list[int] = []  # the number of the last visit to it
     for number, (box, needing) in enumerate(visits):
-        there = [slot for slot, stay in enumerate(held) if role == "in" and stay.box == box]
+        there = [slot for slot, stay in enumerate(held) if is_read and stay.box == box]
         if there:
             held[there[0]].tiles += needing
             used[there[0]] = number
@@ -122,7 +123,7 @@ def stays(tiles: Sequence[Tile], name: str, role: Role, slots: int, ahead: int =
             held, used = [*held, stay], [*used, number]
         else:
             free = [i for i in range(slots) if number - used[i] > min(ahead, slots - 1)]
-            slot = max(free, key=lambda i: (again[used[i]] if role == "in" else 0, -used[i]))
+            slot = max(free, key=lambda i: (is_read and again[used[i]], -used[i]))
             stay = Stay(box, slot, held[slot], needing)
             held[slot], used[slot] = stay, number
         found.append(stay)
@@ -180,8 +181,9 @@ def schedule(
 
     raises    ValueError if an output is not written once
     """
+    most = defaultdict(lambda: 1, ahead or {})
     kept = {
-        name: stays(tiles, name, tensors[name].role, count, (ahead or {}).get(name, 1))
+        name: stays(tiles, name, tensors[name].role, count, most[name])
         for name, count in slots.items()
     }
     check_outputs(tensors, kept)
@@ -199,7 +201,7 @@ def schedule(
     for name, stay in _loads(tensors, kept, at):
         window = steps[_free(tensors[name], stay, at) : at[stay.first]]
         computing = sum(step.shape is not None for step in window)
-        pieces = max(min((ahead or {}).get(name, 1), computing), 1)
+        pieces = max(min(most[name], computing), 1)
         for transfer in _transfers(tensors, name, True, stay):
             for part in transfer.copy.cut(pieces):
                 least = min(reversed(window), key=lambda step: (step.shape is None, step.bytes))

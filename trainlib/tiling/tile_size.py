@@ -212,7 +212,7 @@ class Choice:
         trainlib.tiling.schedule.stays: more than one only of what is read again.
         """
         grid = self.grid(sizes)
-        again = {name for name, parts in grid._again.items() if parts.item()}
+        again = [name for name in grid.slots if grid.again(name).item()]
         return {name: max(int(grid.ahead(name).item()), 1) for name in again}
 
     def is_copying(self, sizes: Sizes) -> bool:
@@ -376,16 +376,23 @@ class Grid:
         return {name: self._visits_of(name) for name in self.choice.tiling.boxes}
 
     def _visits_of(self, name: str) -> np.ndarray:
-        follows = self.choice.tiling.follows(name)
+        inside, loops = self._loops_around(name)
         if self.choice.tensors[name].stays:
-            boxes = (p for p, d in zip(self.parts, self.dims, strict=True) if d.name in follows)
-            return _product(boxes) * np.ones([len(sizes) for sizes in self.tried])
-        stays: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
-        for index in reversed(range(len(self.dims))):
-            parts = self.parts[index]
-            counts = (stays > 1) | (self.dims[index].name in follows)
-            stays = np.where(counts, stays * parts, stays)
-        return stays
+            return inside
+        return inside * _product(turns for _, turns in loops)
+
+    def _loops_around(self, name: str) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """Parts of a tensor, and of each loop that comes back to some of them, the innermost first,
+        how many these are and the loop's turns, one where it is around a single part.
+        """
+        follows, loops = self.choice.tiling.follows(name), []
+        inside: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
+        for dim, parts in zip(reversed(self.dims), reversed(self.parts), strict=True):
+            if dim.name in follows:
+                inside = inside * parts
+            else:
+                loops.append((inside, np.where(inside > 1, parts, 1)))
+        return inside, loops
 
     def more_slots(self, free: np.ndarray | float) -> dict[str, np.ndarray]:
         """Buffers of each tensor beside `slots`, for parts that are read again: as many as there
@@ -396,24 +403,16 @@ class Grid:
             found[name] = np.zeros(())
             if self.choice.tensors[name].role == "in" and self.choice.buffers > 1:
                 size = self.buffer_bytes[name]  # 0 of parts that padding leaves nothing of
-                more = np.minimum(self._again[name] - slots, left // np.maximum(size, 1))
+                more = np.minimum(self.again(name) - slots, left // np.maximum(size, 1))
                 found[name] = np.maximum(more, 0)
                 left = left - found[name] * size
         return found
 
-    @cached_property
-    def _again(self) -> dict[str, np.ndarray]:
-        """Parts of each tensor that loops around them come back to; 0 if none does."""
-        found = {}
-        for name in self.slots:
-            follows = self.choice.tiling.follows(name)
-            inside, again = np.ones(()), np.zeros(())
-            for dim, parts in zip(reversed(self.dims), reversed(self.parts), strict=True):
-                if dim.name in follows:
-                    inside = inside * parts
-                else:
-                    again = np.where((inside > 1) & (parts > 1), inside, again)
-            found[name] = again
+    def again(self, name: str) -> np.ndarray:
+        """Parts of a tensor that loops around them come back to; 0 if none does."""
+        found = np.zeros(())
+        for inside, turns in self._loops_around(name)[1]:
+            found = np.where(turns > 1, inside, found)
         return found
 
     def ahead(self, name: str) -> np.ndarray:
@@ -432,17 +431,12 @@ class Grid:
         return {name: self._loads_of(name, self.slots[name] + more[name]) for name in self.slots}
 
     def _loads_of(self, name: str, slots: np.ndarray) -> np.ndarray:
-        follows = self.choice.tiling.follows(name)
-        parts_inside: np.ndarray = np.ones([len(sizes) for sizes in self.tried])
-        loads = parts_inside
-        for dim, parts in zip(reversed(self.dims), reversed(self.parts), strict=True):
-            if dim.name in follows:
-                parts_inside, loads = parts_inside * parts, loads * parts
-                continue
-            ahead = np.minimum(np.maximum(self.ahead(name), 1), slots - 1)
-            missing = np.maximum(parts_inside - slots, 0)
-            lost = np.minimum(missing / np.maximum(parts_inside - 1 - ahead, 1), 1)
-            loads = loads * (1 + (parts - 1) * lost)
+        loads, loops = self._loops_around(name)
+        ahead = np.minimum(np.maximum(self.ahead(name), 1), slots - 1)
+        for inside, turns in loops:
+            missing = np.maximum(inside - slots, 0)
+            lost = np.minimum(missing / np.maximum(inside - 1 - ahead, 1), 1)
+            loads = loads * (1 + (turns - 1) * lost)
         return loads
 
     @cached_property
