@@ -1,5 +1,6 @@
 """One dimension of a convolution: which input each output reads through each tap of the kernel."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -104,6 +105,17 @@ class Axis:
         pad = (self.taps - 1) * self.dilation - self.pad
         return replace(self, pad=pad, is_transposed=not self.is_transposed)
 
+    def phases(self) -> Iterator["Phase"]:
+        """Of a gradient, its outputs that are a stride apart, by the first of them: those read
+        through the same taps, at a stride of 1.
+        """
+        for first in range(min(self.stride, self.outputs)):
+            source, tap = divmod(first + self.pad, self.stride)
+            outputs = range(first, self.outputs, self.stride)
+            taps = range(tap, self.taps, self.stride)
+            axis = Axis(len(outputs), self.inputs, len(taps), pad=source, is_transposed=True)
+            yield Phase(axis, outputs, taps)
+
     def line(self, output: int) -> Line:
         """What an output reads."""
         sources = ((tap, self.source(output, tap)) for tap in range(self.taps))
@@ -174,6 +186,18 @@ class Axis:
         lanes         what blocks start with a multiple of
         """
         return list(_runs(self, width, is_trimmed, lanes))
+
+
+class Phase(NamedTuple):
+    """Outputs of a gradient with a stride that read through the same taps.
+
+    axis             how they read inputs, taps counted by themselves
+    outputs, taps    which of all they are
+    """
+
+    axis: Axis
+    outputs: range
+    taps: range
 
 
 @cache

@@ -12,13 +12,16 @@ from trainlib.primitive.tensor import WORD, Address
 
 @dataclass(frozen=True)
 class Images:
-    """A tensor of images: bytes from one element to the next in each dimension."""
+    """A tensor of images: bytes from one element to the next in each dimension; the first one is
+    `offset` bytes after the address.
+    """
 
     address: Address
     group: int
     channel: int
     line: int
     place: int
+    offset: int = 0
 
     @property
     def turned(self) -> "Images":
@@ -100,12 +103,31 @@ class Correlation:
             self, ys=self.ys.flipped, w=replace(self.w, line=-self.w.line, offset=offset)
         )
 
+    @property
+    def phases(self) -> "list[Correlation]":
+        """Of a gradient with a stride, lines that are as far apart, which read through the same
+        taps; and otherwise itself.
+        """
+        ys = self.ys
+        if not ys.is_transposed or ys.stride == 1 or ys.dilation > 1 or ys.taps < ys.stride:
+            return [self]
+        w, y = self.w, self.y
+        return [
+            replace(
+                self,
+                ys=phase.axis,
+                w=replace(w, offset=w.offset + phase.taps[0] * w.line, line=ys.stride * w.line),
+                y=replace(y, offset=y.offset + phase.outputs[0] * y.line, line=ys.stride * y.line),
+            )
+            for phase in ys.phases()
+        ]
+
     @cached_property
     def one_row(self) -> "Correlation":
         """A row of a group, by itself at address 0: the same for many, and takes as long."""
-        x, y = (replace(of, address=0, group=0, channel=0) for of in (self.x, self.y))
+        x, y = (replace(of, address=0, group=0, channel=0, offset=0) for of in (self.x, self.y))
         bias = None if self.bias is None else 0
-        w = replace(self.w, address=0, group=0, row=0)
+        w = replace(self.w, address=0, group=0, row=0, offset=0)
         return replace(self, groups=1, rows=1, x=x, w=w, y=y, bias=bias)
 
     @property

@@ -15,7 +15,7 @@ from trainlib.codegen.strided_access import access_each
 from trainlib.codegen.work_split import EqualParts, Partition, grid_of, heights
 from trainlib.conv.axis import Outputs
 from trainlib.conv.correlation import Correlation
-from trainlib.conv.correlation_schedule import POOL, Point, choose, pool_of
+from trainlib.conv.correlation_schedule import POOL, Point, choose, fastest_phases, pool_of
 from trainlib.conv.depthwise_code import Channels
 from trainlib.conv.depthwise_schedule import is_single
 from trainlib.conv.paired_code import PairedChannels, StridedPairs
@@ -52,6 +52,11 @@ def correlate(
     """
     given = {"rows": rows, "cols": cols, "split": split, "is_turned": is_turned}
     x = replace(x, carries=x.carries and k.isa.loop_end == "last")
+    is_free = parts == 1 and not any(value is not None for value in given.values())
+    if is_free and len(phases := fastest_phases(x, team.cores)) > 1:
+        for phase in phases:
+            correlate(name, k, team, phase, others=others)
+        return
     part = replace(x, channels=-(-x.channels // parts))
     point = choose(name, part, team.cores // parts, given, may_be_even=parts == 1)
     turned = (x.turned if point.is_turned else x).straight
@@ -195,7 +200,7 @@ class Correlator:
         k.mv(given["at_start"], line)
         starts = {
             "w_panel": (x.w.address, x.w.offset, x.w.row),
-            "y_panel": (x.y.address, 0, x.y.channel),
+            "y_panel": (x.y.address, x.y.offset, x.y.channel),
             "x_start": (x.x.address, 0, 0),
         }
         if x.bias is not None:
@@ -260,6 +265,7 @@ class Correlator:
         else:
             partition.load_start(given["y_panel"], part, x.y.address, y_step)
             partition.load_start(given["x_start"], part, x.x.address, x_step)
+        k.add_constant(given["y_panel"], given["y_panel"], x.y.offset, t)
         if not self.is_single:
             add_product(k, given["y_panel"], given["at_start"], x.y.line, t)
             self.lines.load_place(given["at_start"], given["x_start"], t)

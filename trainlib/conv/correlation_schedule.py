@@ -32,6 +32,7 @@ REGISTERS = 30  # that code can have
 POOL = 3  # registers for what is loaded, at least
 AROUND = 12  # instructions around a block's loops besides its loads and stores, nearly
 SHARING = 40  # cycles to find out which lines of all panels a core has, about
+PHASE = 60  # cycles to begin with another phase, about
 CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
 WAITS = 1.25  # cycles of a bank for each load that cores wait for it to do, about
 COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
@@ -97,7 +98,33 @@ def fewest(x: Correlation, cores: int, *, may_be_even: bool) -> CodeCost:
 
     NOTE: blocks are no higher than a core's part, nor narrow for no reason.
     """
-    return _fewest(x if x.channels == 1 else _typical(x), cores, may_be_even)
+    each = [_fewest_of(phase, cores, may_be_even) for phase in fastest_phases(x, cores)]
+    cycles, code = (sum(of) for of in zip(*each, strict=True))
+    return CodeCost(cycles + PHASE * (len(each) - 1), code)
+
+
+def fastest_phases(x: Correlation, cores: int) -> list[Correlation]:
+    """A correlation in the phases of its lines, if that is faster: all weights of a phase may fit
+    registers where all of them do not.
+    """
+    phases = x.phases
+    if len(phases) == 1 or x.channels > 1 or x.element.is_half:
+        return [x]
+    whole = _fewest_of(x, cores, may_be_even=True)
+    each = [_fewest_of(phase, cores, may_be_even=True) for phase in phases]
+    apart = sum(cost.cycles + PHASE for cost in each) - PHASE
+    return phases if apart < whole.cycles else [x]
+
+
+def _fewest_of(x: Correlation, cores: int, may_be_even: bool) -> CodeCost:
+    return _fewest(_placeless(x) if x.channels == 1 else _typical(x), cores, may_be_even)
+
+
+def _placeless(x: Correlation) -> Correlation:
+    """The same at address 0, which takes as long."""
+    images = {name: replace(of, address=0, offset=0) for name, of in (("x", x.x), ("y", x.y))}
+    bias = None if x.bias is None else 0
+    return replace(x, w=replace(x.w, address=0, offset=0), bias=bias, **images)
 
 
 def _typical(x: Correlation) -> Correlation:

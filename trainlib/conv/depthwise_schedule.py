@@ -13,7 +13,9 @@ At a stride of 1, sums of neighbouring lines may be carried: each line of the in
 for all lines of the output that read it, see Carried. So blocks are narrower.
 
 Of the gradient of images with a stride, that many neighbouring lines are computed together: groups
-of lines read alike, single ones do not.
+of lines read alike, single ones do not. Where registers do not hold the weights of all these, lines
+that far apart are a correlation of their own, with a stride of 1 and fewer taps: see
+Correlation.phases.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,6 +6,7 @@ from tests.trainlib.primitives import check
 from trainlib.launch import launch
 
 SQUARE = {"kernel": 3, "padding": 1, "stride": 2}
+WIDE = {"kernel": 5, "padding": 2, "stride": 2}
 SHAPES = (
     {"inputs": 8, "height": 13, "width": 17, **SQUARE},
     {"inputs": 9, "height": 6, "width": 6, **SQUARE},
@@ -36,6 +37,36 @@ def test_a_transposed_convolution_adds_its_bias_to_lines_that_read_nothing():
     shape = {"inputs": 8, "outputs": 8, "groups": 8, "height": 6, "width": 7, "bias": True}
     check("tconv2d_fw_f32", shape | {"kernel": 1, "stride": 2, "output_padding": (1, 1)})
     check("tconv2d_fw_f32", shape | SQUARE)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"inputs": 8, "height": 14, "width": 17, **WIDE},
+        {"inputs": 9, "height": 23, "width": 12, **WIDE, "batch": 2},
+        {"inputs": 3, "height": 20, "width": 9, **WIDE, "padding": (0, 1, 4, 2)},
+        {"inputs": 16, "height": 21, "width": 15, **WIDE, "stride": 3},
+        {"inputs": 16, "height": 15, "width": 20, **WIDE, "padding": 4, "accumulate": True},
+        {"inputs": 24, "height": 33, "width": 21, **WIDE, "tile": {"y": 9, "g": 8}},
+        {"inputs": 8, "height": 16, "width": 40, **WIDE, "kernel": (7, 3)},
+    ],
+    ids=str,
+)
+def test_lines_that_read_through_the_same_taps_are_computed_one_after_the_other(shape):
+    check("dwconv2d_ig_f32", shape)
+
+
+def test_phases_may_begin_with_a_bias():
+    shape = {"inputs": 8, "outputs": 8, "groups": 8, "height": 12, "width": 11, "bias": True}
+    check("tconv2d_fw_f32", shape | WIDE)
+
+
+def test_lines_apart_keep_all_their_weights_in_registers():
+    layer = {"inputs": 16, "height": 24, "width": 24, "warm": True, **WIDE}
+    together = launch("dwconv2d_ig_f32", layer | {"is_turned": False})[1]
+    apart = launch("dwconv2d_ig_f32", layer)[1]
+    assert apart.is_correct
+    assert apart.cycles < 0.65 * together.cycles
 
 
 def test_a_gradient_takes_as_long_as_the_way_forward():
