@@ -154,7 +154,7 @@ class Conv2d:
         """A convolution of 1 x 1 as a product, where that is meant: nothing is said of a point.
 
         None: its images have borders, strides, gaps or groups, or are halves, of which the order of
-        sums is fixed.
+        sums is fixed. Places of X may be the same distance apart, all of them.
         """
         is_flat = self.ys.is_identity and self.xs.is_identity
         is_free = all(value is None for value in point.values())
@@ -163,15 +163,18 @@ class Conv2d:
         if self.w[:2] != (WORD * self.inputs, WORD):
             return None
         height, width = self.ys.inputs, self.xs.inputs
-        channels = (self.x, self.inputs), (self.y, self.outputs)
-        layout: Layout
-        if all(s == _compact((count, height, width), (1, 2, 3)) for s, count in channels):
-            layout = "chw"
-        elif all(s == _compact((height, width, count), (3, 1, 2)) for s, count in channels):
-            layout = "hwc"
-        else:
-            return None
-        return Pointwise(self.inputs, self.outputs, height * width, self.batch, layout)
+        x, y = (
+            _compact((count, height, width), (1, 2, 3)) for count in (self.inputs, self.outputs)
+        )
+        apart = self.x.place // WORD
+        if self.x == tuple(apart * step for step in x) and self.y == y:
+            return Pointwise(self.inputs, self.outputs, height * width, self.batch, apart=apart)
+        x, y = (
+            _compact((height, width, count), (3, 1, 2)) for count in (self.inputs, self.outputs)
+        )
+        if (self.x, self.y) == (x, y):
+            return Pointwise(self.inputs, self.outputs, height * width, self.batch, "hwc")
+        return None
 
 
 def _compact(sizes: Sequence[int], order: Sequence[int]) -> Strides:

@@ -88,6 +88,65 @@ class ByColumns:
 
 
 @dataclass(frozen=True)
+class ReadLines:
+    """X without the lines that a kernel of a single one at a stride does not read, [n, C, lines,
+    places]; a line's places are as many times its stride. In "hwc", [n, lines, places, C], all of
+    which are read.
+
+    counts    images, channels, lines and places that are read by a tile, given sizes of dimensions
+    item      bytes of an element
+    """
+
+    name: str
+    shape: Shape
+    counts: Callable[[Sized], tuple[Any, Any, Any, Any]]
+    item: int = WORD
+
+    def form(self, shape: TileShape, tensors: Tensors) -> Form:
+        """As every Formed."""
+        images, channels, lines, places = self.counts(shape)
+        down, across = self.shape.ys.stride, self.shape.xs.stride
+        image, channel, line, place = Strides.of(tensors[self.name].strides, self.shape.layout)
+        near = self.strides(shape)
+        levels = [
+            Level(images, image, near.image),
+            Level(channels, channel, near.channel),
+            Level(lines, down * line, near.line),
+        ]
+        if self.shape.layout == "chw":
+            levels.append(Level((places - 1) * across + 1, place, self.item))
+        else:
+            levels.append(Level(places, across * place, near.place))
+        return Form(images * near.image, (Patch(0, 0, tuple(levels), self.item),))
+
+    def strides(self, sizes: Sized) -> Strides:
+        """Bytes in L1 from one image, channel, line and place that is read to the next."""
+        _, channels, lines, places = self.counts(sizes)
+        if self.shape.layout == "hwc":
+            place = row_of(self.item, channels)
+            return Strides(lines * places * place, self.item, places * place, place)
+        place = self.shape.xs.stride * self.item
+        return Strides(
+            channels * lines * places * place, lines * places * place, places * place, place
+        )
+
+    def bytes(self, sizes: Sized) -> Any:
+        """As every Formed."""
+        return self.counts(sizes)[0] * self.strides(sizes).image
+
+    def effort(self, sizes: Sized) -> Effort:
+        """As every Formed: a command for all but the longest dimension around those of a line."""
+        images, channels, lines, places = self.counts(sizes)
+        across = self.shape.xs.stride
+        if self.shape.layout == "hwc":
+            run, levels = self.item * channels, [images, lines, places]
+        else:
+            run, levels = self.item * ((places - 1) * across + 1), [images, channels, lines]
+        count = reduce(np.multiply, levels)
+        return Effort(run * count, run, count / reduce(np.maximum, levels))
+
+
+@dataclass(frozen=True)
 class Exchanged:
     """Weights W[Co, C, kh, kw] as [C, Co, kh, kw], or W[Co, kh, kw, C] as [kh, kw, Co, C].
 

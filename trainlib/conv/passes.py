@@ -37,7 +37,7 @@ from trainlib.conv.im2col_gemm import (
     conv2d_wg_by_columns,
 )
 from trainlib.conv.im2col_layout import row_of
-from trainlib.conv.l1_layouts import ByColumns, Exchanged
+from trainlib.conv.l1_layouts import ByColumns, Exchanged, ReadLines
 from trainlib.conv.line_parts import Sized as Channels
 from trainlib.conv.line_parts import (
     added_by_channels,
@@ -250,9 +250,8 @@ class Step:
     def _is_product(self, a: Wanted) -> bool:
         """Is it a product of matrices? See Conv2d.as_pointwise and conv2d_wg_f32."""
         s, is_free = a.shape, not any(value is not None for value in a.point.values())
-        is_flat = s.ys.is_identity and s.xs.is_identity
-        sums_up_x = self.biased == "x" and a.bias  # for the gradient of the bias
-        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or sums_up_x):
+        is_flat = s.ys.is_identity and s.xs.is_identity or self._skips(a)
+        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or self._sums_up_x(a)):
             return False
         return is_flat and is_free and s.groups == 1 and not (a.by_columns or self.element.is_half)
 
@@ -412,6 +411,9 @@ class Step:
             else Strides.of(p.strides, shape.layout)
             for role, p in parts.items()
         }
+        if parts["x"].form and not a.by_columns:
+            strides["x"] = self._read_lines(a).strides(tile)
+            axes = [replace(axis, inputs=axis.outputs, stride=1) for axis in axes]
         return Conv2d(
             *(size["x"][1], size["y"][1], axes[0], axes[1]),
             x=strides["x"],
@@ -623,8 +625,26 @@ class Step:
         )
         return images, channels, lines, places
 
+    def _sums_up_x(self, a: Wanted) -> bool:
+        """Are all places of X read, for the gradient of the bias?"""
+        return self.result == "w" and self.biased == "x" and a.bias
+
+    def _skips(self, a: Wanted) -> bool:
+        """Do tiles have only lines of X that a kernel of 1 x 1 reads?"""
+        s = a.shape
+        is_read = self.result != "x" and not a.by_columns and not self.element.is_half
+        is_read &= not self._sums_up_x(a)
+        is_one = (s.ys.taps, s.xs.taps, s.groups) == (1, 1, 1) and not any(s.pads)
+        return is_read and is_one and s.ys.stride > 1
+
+    def _read_lines(self, a: Wanted) -> ReadLines:
+        """X without the others."""
+        return ReadLines(self.names["x"], a.shape, partial(self._counts, a))
+
     def _forms(self, a: Wanted) -> Iterator[tuple[str, Formed]]:
         """What does not lie row after row in L1."""
+        if self._skips(a):
+            yield self.names["x"], self._read_lines(a)
         if not a.by_columns:
             return
         is_gradient = self.result == "x"

@@ -1,4 +1,4 @@
-"""Convolutions of 1 x 1, stride 1, and their gradients in L1: products of matrices.
+"""Convolutions of 1 x 1 and their gradients in L1: products of matrices.
 
 X[batch, C, places]    W[Co, C]    Y[batch, Co, places]        layout "chw"
 X[batch, places, C]    W[Co, C]    Y[batch, places, Co]        layout "hwc"
@@ -26,6 +26,8 @@ class Pointwise:
     """The shape: channels, places of an image.
 
     element    of all tensors; of halves, rows begin with a word: places in "chw", else channels
+    apart      of "chw", elements of X from one place to the next that is read; more than one in
+               single precision, for a stride, not for the gradient of the input
     """
 
     inputs: int
@@ -34,6 +36,7 @@ class Pointwise:
     batch: int = 1
     layout: Literal["chw", "hwc"] = "chw"
     element: Element = F32
+    apart: int = 1
 
     @property
     def images(self) -> tuple[int, int]:
@@ -44,7 +47,7 @@ class Pointwise:
     def sizes(self) -> dict[str, int]:
         """Bytes of an image."""
         row = line_of(self.element, self.places)
-        x, y = self.inputs * row, self.outputs * row
+        x, y = self.apart * self.inputs * row, self.outputs * row
         return {"x": x, "dx": x, "y": y, "dy": y}
 
     def cost(self, step: Literal["fw", "wg", "ig"], cores: int, *, starts: bool) -> CodeCost:
@@ -82,7 +85,7 @@ def pwconv2d_fw_f32(
         how = start | point
         if shape.layout == "chw":
             operands: Operands = (w, at["x"], at["y"], shape.outputs, shape.inputs, places)
-            matmul_f32(k, team, *operands, bias_by="row", **how)
+            matmul_f32(k, team, *operands, bias_by="row", b_apart=shape.apart, **how)
         else:
             operands = (at["x"], w, at["y"], places, shape.inputs, shape.outputs)
             matmul_f32(k, team, *operands, trans_b=True, **how)
@@ -138,6 +141,7 @@ def pwconv2d_wg_f32(
             *(k, team, at["dy"], at["x"], dw, shape.outputs, places, shape.inputs),
             trans_a=not is_chw,
             trans_b=is_chw,
+            b_apart=shape.apart,
             accumulate=is_added,
             opens=opens,
             element=element,
