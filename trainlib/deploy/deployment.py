@@ -24,12 +24,11 @@ from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
 from trainlib.deploy.precision import SINGLE, Precision, Scale
-from trainlib.deploy.program import Built, build
+from trainlib.deploy.program import Built, build, typed
 from trainlib.deploy.running import Report, Running, inputs_of
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.step import evaluation, training
 from trainlib.deploy.tiles import Tiles, Tuned
-from trainlib.primitive.tensor import Arrays
 
 Batch = Sequence[Any]
 Rate = Callable[[int], float]
@@ -114,6 +113,9 @@ class Deployed:
     weights: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        most = self.chip.cores
+        if self.cores is not None and self.cores not in range(1, most + 1):
+            raise DeployError(f"cores = {self.cores}; the chip {self.chip.name} has 1 to {most}")
         self.precision.check(self.graph)
         check_values(self.graph, self.graph.arrays)
 
@@ -155,7 +157,9 @@ class Deployed:
         """
 
         def build_with(schedule: Schedule, **how: Any) -> Built:
-            pool = [_typed(schedule, inputs_of(schedule, batch)) for batch in batches]
+            values = schedule.graph.values
+            given = [inputs_of(schedule, batch) for batch in batches]
+            pool = [{n: typed(values[n], a) for n, a in batch.items()} for batch in given]
             return self._build(schedule, pool=pool, steps=steps, **how)
 
         return self._fitted(build_with)
@@ -204,6 +208,12 @@ class Deployed:
         graph = built.schedule.graph
         running = Running(built, engine=self.engine, progress=self.progress)
         given = {n: a for n, a in (weights or {}).items() if self._is_known(graph, n)}
+        kept = [v.name for v in graph.of_role("state")]
+        if unknown := [name for name in states or {} if name not in kept]:
+            raise DeployError(
+                f"{unknown[0]}: no state of {type(self.optimizer).__name__} here; it is what "
+                f"`states` of an earlier training has, and weights are `weights`"
+            )
         given |= states or {}
         check_values(graph, given)
         running.write(given)
@@ -211,8 +221,7 @@ class Deployed:
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
             if lr is not None and number % self.accumulate == 0:
-                now = lr(number // self.accumulate) if callable(lr) else lr
-                rate = np.array([now], np.float32)
+                rate = _rate(lr, number // self.accumulate)
                 rates = {LR: rate, MINUS_LR: -rate}
                 running.write({n: r for n, r in rates.items() if n in built.addresses})
             running.batch(inputs_of(built.schedule, batch))
@@ -253,9 +262,14 @@ class Deployed:
             self._built["evaluation"] = self._build(schedule)
         built = self._built["evaluation"]
         graph = built.schedule.graph
-        check_values(graph, weights or {})
+        begun = {
+            n: a
+            for n, a in (weights or {}).items()
+            if n in graph.values or self._is_known(self.graph, n)
+        }
+        check_values(graph, begun)
         running = Running(built, engine=self.engine, progress=self.progress)
-        given = {**self.weights, **(weights or {})}
+        given = {**self.weights, **begun}
         running.write({n: a for n, a in given.items() if n in built.addresses})
         losses: list[float] = []
         outputs: list[Any] = []
@@ -283,13 +297,20 @@ class Deployed:
         raise DeployError(f"{name}: the network has no such parameter or buffer")
 
 
-def _typed(schedule: Schedule, batch: Arrays) -> Arrays:
-    from trainlib.deploy.graph.values import DTYPES
+def _rate(lr: Rate | float, step: int) -> np.ndarray:
+    """The learning rate of a step.
 
-    values = schedule.graph.values
-    return {
-        n: np.ascontiguousarray(np.asarray(a), DTYPES[values[n].dtype]) for n, a in batch.items()
-    }
+    raises    DeployError for what no optimiser takes
+    """
+    given = lr(step) if callable(lr) else lr
+    try:
+        rate = np.array([given], np.float32)
+    except (TypeError, ValueError):
+        rate = np.array([np.nan])
+    if not 0 <= rate[0] < np.inf:
+        what = f"lr({step})" if callable(lr) else "lr"
+        raise DeployError(f"{what} = {given}; it is a finite number, 0 or more")
+    return rate
 
 
 def deploy(

@@ -42,8 +42,11 @@ def check_values(graph: Graph, arrays: Mapping[str, Any]) -> None:
 
 
 def as_array(given: Any) -> np.ndarray:
-    """A tensor of PyTorch, or what NumPy takes."""
-    return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    """A tensor of PyTorch, or what NumPy takes; bfloat16, which NumPy has not, as float32."""
+    if not hasattr(given, "detach"):
+        return np.asarray(given)
+    tensor = given.detach().cpu()
+    return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
 
 
 def _mistake(name: str, array: np.ndarray, is_updated: bool) -> str:

@@ -18,8 +18,9 @@ from isa.program import Program
 from soc.chip.spec import SocSpec
 from trainlib.calls.call import point_of
 from trainlib.deploy.estimate import node_cycles
+from trainlib.deploy.finite import as_array
 from trainlib.deploy.graph.registry import call_of
-from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError
+from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError, Value
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
 from trainlib.deploy.replay import Emitted, replayed
@@ -71,16 +72,7 @@ class Built:
         raises    DeployError if it has another shape or type
         """
         value = self.schedule.graph.values[name]
-        detached = array.detach().cpu() if hasattr(array, "detach") else array
-        given = np.asarray(detached)
-        if given.shape != value.shape and (given.shape or (1,)) != value.shape:
-            raise DeployError(
-                f"{name}: shape {list(given.shape)}; the network has {list(value.shape)}"
-            )
-        kinds = "iub" if value.dtype == "int32" else "fiub"
-        if given.dtype.kind not in kinds:
-            raise DeployError(f"{name}: type {given.dtype}; it takes {value.dtype}")
-        return self.place_of(name), np.ascontiguousarray(given, DTYPES[value.dtype]).tobytes()
+        return self.place_of(name), typed(value, array).tobytes()
 
     def array_of(self, name: str, read: Callable[[int, int], bytes]) -> np.ndarray:
         """What a value holds, given what reads memory."""
@@ -95,6 +87,25 @@ class Built:
         reference = schedule.reference
         extent = memory.start, memory.end
         return replayed(reference, reference.nodes, *how, extent, self.copies, self.homes)
+
+
+def typed(value: Value, array: Any) -> np.ndarray:
+    """An array or a tensor, as a value of the graph has it.
+
+    raises    DeployError if it has another shape or type
+    """
+    given, name = as_array(array), value.name
+    if given.shape != value.shape and (given.shape or (1,)) != value.shape:
+        is_count = value.role == "input" and given.shape[1:] == value.shape[1:] != given.shape
+        way = "; all batches have as many examples: leave out the last one if it is shorter"
+        raise DeployError(
+            f"{name}: shape {list(given.shape)}; the network has {list(value.shape)}"
+            f"{way if is_count and given.shape else ''}"
+        )
+    kinds = "iub" if value.dtype == "int32" else "fiub"
+    if given.dtype.kind not in kinds:
+        raise DeployError(f"{name}: type {given.dtype}; it takes {value.dtype}")
+    return np.ascontiguousarray(given, DTYPES[value.dtype])
 
 
 def build(

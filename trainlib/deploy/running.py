@@ -12,6 +12,7 @@ from soc.exchange import Exchange
 from soc.prelude.counters import CAUSES, COUNT, COUNTS, REGIONS
 from soc.result import RunResult
 from trainlib.deploy.finite import as_array, check_input
+from trainlib.deploy.graph.sequences import DEFAULT_IGNORED
 from trainlib.deploy.graph.values import DeployError, Graph
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
@@ -179,16 +180,19 @@ def _layers(
 def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
     """A batch by the names of a schedule's inputs.
 
-    raises    DeployError if it has another number of arrays
+    raises    DeployError if it is no tuple of so many arrays, or numbers are out of range
     """
+    if not isinstance(batch, (tuple, list)):
+        takes = ", ".join(schedule.inputs)
+        raise DeployError(f"a batch is a {type(batch).__name__}; it is a tuple: ({takes})")
     names, parts = schedule.inputs, list(_flat(batch))
     if len(parts) != len(names):
         raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")
     arrays = dict(zip(names, parts, strict=True))
     for name, array in arrays.items():
         check_input(name, array)
-    for name, count in _counts(schedule.graph).items():
-        _check_numbers(name, arrays[name], count)
+    for name, numbers in _numbers(schedule.graph).items():
+        numbers.check(name, arrays[name])
     return arrays
 
 
@@ -201,22 +205,50 @@ def _flat(batch: Any) -> Iterator[Any]:
             yield part
 
 
-def _counts(graph: Graph) -> dict[str, int]:
-    """Inputs that are numbers of classes, or of rows: how many there are."""
-    found: dict[str, int] = {}
+@dataclass(frozen=True)
+class _Numbers:
+    """What an input of numbers may have: 0 to below the count, and what is ignored."""
+
+    count: int
+    ignored: int | None = None
+
+    def check(self, name: str, array: Any) -> None:
+        """raises    DeployError for another number"""
+        given = as_array(array)
+        if given.dtype.kind not in "iu":
+            return
+        is_wrong = (given < 0) | (given >= self.count)
+        if self.ignored is not None:
+            is_wrong &= given != self.ignored
+        if not is_wrong.any():
+            return
+        place = [int(n) for n in np.argwhere(is_wrong)[0]]
+        wrong = int(given[tuple(place)])
+        rule = f"it is a number from 0 to {self.count - 1}"
+        if self.ignored is not None:
+            rule += f", or {self.ignored}, which is ignored"
+        elif wrong == DEFAULT_IGNORED:
+            rule += (
+                "; PyTorch's losses ignore -100 by default: give the loss another ignore_index, "
+                "such as -1, and targets that number"
+            )
+        raise DeployError(f"{name}: element {place} is {wrong}; {rule}")
+
+
+def _numbers(graph: Graph) -> dict[str, _Numbers]:
+    """Inputs that are numbers of classes, or of rows: what they may have."""
+    replaced = {n.outputs["y"]: n for n in graph.nodes if n.op == "replace_label"}
+    found: dict[str, _Numbers] = {}
     for node in graph.nodes:
         operand, table = NUMBERED.get(node.op, ("", ""))
-        name = graph.root(node.inputs[operand]) if operand in node.inputs else ""
-        if name and graph.values[name].role == "input" and graph.values[name].dtype == "int32":
-            shape = graph.values[node.inputs[table]].shape
-            count = shape[0] if table == "table" else shape[-1]
-            found[name] = min(count, found.get(name, count))
+        if operand not in node.inputs:
+            continue
+        shape, name = graph.values[node.inputs[table]].shape, graph.root(node.inputs[operand])
+        numbers = _Numbers(shape[0] if table == "table" else shape[-1])
+        if name in replaced:  # what is ignored takes the last row
+            ignoring = replaced[name]
+            name, how = graph.root(ignoring.inputs["x"]), ignoring.attributes
+            numbers = _Numbers(how["new"], how["old"])
+        if graph.values[name].role == "input" and graph.values[name].dtype == "int32":
+            found[name] = min(numbers, found.get(name, numbers), key=lambda each: each.count)
     return found
-
-
-def _check_numbers(name: str, array: Any, count: int) -> None:
-    """raises    DeployError for a number that is not from 0 to below the count"""
-    given = as_array(array)
-    if given.size and given.dtype.kind in "iu" and not 0 <= given.min() <= given.max() < count:
-        wrong = given.min() if given.min() < 0 else given.max()
-        raise DeployError(f"{name}: {wrong} is none of 0 to {count - 1}")

@@ -61,7 +61,7 @@ def training(
     graph = differentiate(graph, precision.seed(graph))
     if not graph.trained:
         raise DeployError("no parameter learns: all have requires_grad = False")
-    if accumulate < 1:
+    if not isinstance(accumulate, int) or accumulate < 1:
         raise DeployError(f"accumulate = {accumulate}; it is a number of batches from 1 on")
     loss = graph.loss
     assert loss is not None

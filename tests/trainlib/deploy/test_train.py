@@ -239,7 +239,16 @@ def test_the_program_is_the_same_twice(plain):
 
 
 MISTAKES = {
-    "shape": (lambda x, t: (x[0, :1], t[0]), "x: shape [1, 1, 6, 6]; the network has [2, 1, 6, 6]"),
+    "shape": (
+        lambda x, t: (x[0, :1], t[0]),
+        "x: shape [1, 1, 6, 6]; the network has [2, 1, 6, 6]; all batches have as many examples: "
+        "leave out the last one if it is shorter",
+    ),
+    "size": (
+        lambda x, t: (x[0, :, :, :5], t[0]),
+        "x: shape [2, 1, 5, 6]; the network has [2, 1, 6, 6]",
+    ),
+    "kind": (lambda x, t: {"x": x[0]}, "a batch is a dict; it is a tuple: (x, target)"),
     "type": (lambda x, t: (x[0], t[0].float()), "target: type float32; it takes int32"),
     "number": (lambda x, t: (x[0],), "a batch of 1 arrays; the network takes x, target"),
 }
@@ -250,6 +259,95 @@ def test_batches_that_do_not_fit_are_refused(plain, name):
     wrong, message = MISTAKES[name]
     with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         plain[2].train([wrong(*data())])
+
+
+@pytest.mark.parametrize(
+    ("lr", "message"),
+    [
+        (-0.1, "lr = -0.1; it is a finite number, 0 or more"),
+        (
+            lambda step: 1 / step if step else float("nan"),
+            "lr(0) = nan; it is a finite number, 0 or more",
+        ),
+        (lambda step: None, "lr(0) = None; it is a finite number, 0 or more"),
+        ("fast", "lr = fast; it is a finite number, 0 or more"),
+    ],
+)
+def test_learning_rates_that_no_step_can_take_are_refused(plain, lr, message):
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        plain[2].train(plain[1], lr=lr)
+
+
+def test_names_that_the_network_does_not_have_are_refused(plain):
+    _, batches, deployed = plain
+    array = np.zeros(3, np.float32)
+    message = "^head: the network has no such parameter or buffer$"
+    with pytest.raises(DeployError, match=message):
+        deployed.train(batches, weights={"head": array})
+    with pytest.raises(DeployError, match=message):
+        deployed.evaluate(batches, weights={"head": array})
+    message = (
+        "optimizer.m.5.bias: no state of SGD here; it is what `states` of an earlier training has, "
+        "and weights are `weights`"
+    )
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed.train(batches, states={"optimizer.m.5.bias": array})
+
+
+@pytest.mark.parametrize("cores", [0, 9])
+def test_cores_that_the_chip_does_not_have_are_refused(plain, cores):
+    module, batches, _ = plain
+    how = {"loss": F.cross_entropy, "batch": batches[0], "optimizer": SGD(lr=0.1)}
+    with pytest.raises(DeployError, match=f"^cores = {cores}; the chip pulp has 1 to 8$"):
+        deploy(module, cores=cores, **how)
+
+
+def test_batches_in_bfloat16_are_their_numbers_in_float32(plain):
+    _, [(x, t), *_], deployed = plain
+    halves = x.bfloat16()
+    assert deployed.train([(halves, t)]).losses == deployed.train([(halves.float(), t)]).losses
+
+
+WEIGHT = torch.tensor([1.0, 2.0, 0.5])
+IGNORING = {
+    "another": lambda y, t: F.cross_entropy(y, t, ignore_index=-1),
+    "by default, with weights": lambda y, t: F.cross_entropy(y, t, WEIGHT.to(y.dtype)),
+    "by default, a sum": lambda y, t: F.cross_entropy(y, t, reduction="sum", label_smoothing=0.1),
+}
+
+
+@pytest.mark.parametrize("name", IGNORING)
+def test_targets_that_are_ignored_count_for_nothing_and_others_are_refused(name):
+    torch.manual_seed(3)
+    loss, ignored = IGNORING[name], -1 if name == "another" else -100
+    module, x = nn.Linear(4, 3), torch.randn(4, 4)
+    t = torch.tensor([2, ignored, 0, ignored])
+    deployed = deploy(module, loss=loss, batch=(x, t), optimizer=SGD(lr=0.1))
+    trained = deployed.train([(x, t)], gradients=True)
+    exact = loss(copy.deepcopy(module).double()(x.double()), t).item()
+    assert trained.losses[0] == pytest.approx(exact, abs=1e-6)
+    for wrong in (3, -2):  # 3 is the row of the table that what is ignored has
+        message = (
+            f"target: element [1] is {wrong}; it is a number from 0 to 2, or {ignored}, which is "
+            f"ignored"
+        )
+        with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+            deployed.train([(x, torch.tensor([2, wrong, 0, ignored]))])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_mean_over_all_targets_refuses_those_that_pytorch_ignores_by_default(smoothing):
+    """It divides by the number of targets, not of those that count."""
+    torch.manual_seed(3)
+    x, t = torch.randn(2, 4), torch.tensor([2, 0])
+    how = {"loss": nn.CrossEntropyLoss(label_smoothing=smoothing), "optimizer": SGD(lr=0.1)}
+    deployed = deploy(nn.Linear(4, 3), batch=(x, t), **how)
+    message = (
+        "target: element [1] is -100; it is a number from 0 to 2; PyTorch's losses ignore -100 by "
+        "default: give the loss another ignore_index, such as -1, and targets that number"
+    )
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed.train([(x, torch.tensor([2, -100]))])
 
 
 class WithLoss(torch.nn.Module):
@@ -291,13 +389,13 @@ def test_a_module_may_give_its_loss_by_itself(with_loss):
 @pytest.mark.parametrize(
     ("x", "target", "message"),
     [
-        ([1, 7, 0], [2, 0, 1], "x: 7 is none of 0 to 6"),
-        ([1, 6, -1], [2, 0, 1], "x: -1 is none of 0 to 6"),
-        ([1, 6, 0], [3, 0, 1], "target: 3 is none of 0 to 2"),
+        ([1, 7, 0], [2, 0, 1], "x: element [1] is 7; it is a number from 0 to 6"),
+        ([1, 6, -1], [2, 0, 1], "x: element [2] is -1; it is a number from 0 to 6"),
+        ([1, 6, 0], [3, 0, 1], "target: element [0] is 3; it is a number from 0 to 2"),
     ],
 )
 def test_numbers_that_there_are_no_rows_or_classes_for_are_refused(x, target, message, with_loss):
-    with pytest.raises(DeployError, match=f"^{message}$"):
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         with_loss[2].train([(torch.tensor(x), torch.tensor(target))])
 
 

@@ -15,6 +15,8 @@ CELLS = {  # states, and what the forward pass saves beside Y
     "gru": (("h0",), ("gates", "N")),
 }
 WEIGHTS = ("Wx", "Wh", "bias_x", "bias_h")
+DEFAULT_IGNORED = -100
+"""The target that PyTorch's losses of classes ignore by default."""
 
 
 def _cell(name: str, step: str) -> Callable[[Shapes, Attributes], Invocation]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from trainlib.deploy.graph.sequences import DEFAULT_IGNORED
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped, log_softmax
 from trainlib.deploy.importers.aten_elements import reduced
@@ -43,27 +44,31 @@ def _weights(i: Importer, weight: Any, classes: int) -> np.ndarray:
     return np.ones(classes) if weight is None else i.array(weight).astype(np.float64)
 
 
-def _of_targets(i: Importer, target: str, table: np.ndarray, ignore: int) -> str:
-    """A row of a table for each target, and zeros for what is ignored."""
+def _of_targets(i: Importer, target: str, table: np.ndarray, ignore: int | None) -> str:
+    """A row of a table for each target, and zeros for what is ignored, if anything is."""
     count = i.graph.values[target].elements
     numbers = i.graph.reshaped(target, (count,))
     classes = len(table)
-    if 0 <= ignore < classes:
+    if ignore is not None and 0 <= ignore < classes:
         table[ignore] = 0
-    else:
+    elif ignore is not None:
         inputs = {"x": numbers}
         numbers = i.node("replace_label", inputs, old=ignore, new=classes)["y"]
         table = np.concatenate([table, np.zeros((1, table.shape[1]))])
     return i.node("take", {"table": i.constant(table.astype(np.float32)), "index": numbers})["y"]
 
 
-def _shares(i: Importer, target: str, weights: np.ndarray, ignore: int) -> str:
+def _shares(i: Importer, target: str, weights: np.ndarray, ignore: int | None) -> str:
     """The weights of all targets together, one word."""
     return reduced(i, _of_targets(i, target, weights[:, None].copy(), ignore), None, False, "sum")
 
 
-def _is_plain(weight: Any, ignore: int) -> bool:
-    return weight is None and ignore == -100
+def _ignored(weight: Any, ignore: int, reduction: int) -> int | None:
+    """The number that is ignored. None: a mean over all targets, where PyTorch's default is
+    refused when a batch has it: what the mean is over would depend on the batch.
+    """
+    is_plain = weight is None and ignore == DEFAULT_IGNORED and reduction == MEAN
+    return None if is_plain else ignore
 
 
 def _cross_entropy(
@@ -72,7 +77,7 @@ def _cross_entropy(
     target: Any,
     weight: Any = None,
     reduction: int = MEAN,
-    ignore: int = -100,
+    ignore: int = DEFAULT_IGNORED,
     smoothing: float = 0.0,
 ) -> str:
     return _entropy(i, i.name(x), target, weight, reduction, ignore, smoothing)
@@ -99,15 +104,17 @@ def _entropy(
         if weight is not None:
             t = _product(i, t, i.constant(weights.astype(np.float32)))
         return _soft(i, rows, t, reduction, shape)
-    if _is_plain(weight, ignore) and not smoothing and reduction != NONE:
+    is_plain = weight is None and ignore == DEFAULT_IGNORED
+    if is_plain and not smoothing and reduction != NONE:
         inputs = {"x": rows, "t": i.graph.reshaped(t, (count,))}
         return i.node("cross_entropy_loss", inputs, reduction=REDUCTIONS[reduction])["loss"]
     table = np.diag((1 - smoothing) * weights) + smoothing / classes * weights
-    soft = _of_targets(i, t, table, ignore)
-    if reduction != MEAN or _is_plain(weight, ignore):
+    ignored = _ignored(weight, ignore, reduction)
+    soft = _of_targets(i, t, table, ignored)
+    if reduction != MEAN or ignored is None:
         return _soft(i, rows, soft, reduction, shape)
     total = _soft(i, rows, soft, SUM, shape)
-    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignore)})["y"]
+    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignored)})["y"]
 
 
 def _soft(i: Importer, rows: str, t: str, reduction: int, shape: tuple[int, ...]) -> str:
@@ -121,7 +128,12 @@ def _soft(i: Importer, rows: str, t: str, reduction: int, shape: tuple[int, ...]
 
 
 def _nll(
-    i: Importer, x: Any, target: Any, weight: Any = None, reduction: int = MEAN, ignore: int = -100
+    i: Importer,
+    x: Any,
+    target: Any,
+    weight: Any = None,
+    reduction: int = MEAN,
+    ignore: int = DEFAULT_IGNORED,
 ) -> str:
     """Cross-entropy, where x are logarithms of a softmax over classes; else what x has there."""
     shape = i.shape(x)
@@ -130,14 +142,15 @@ def _nll(
         return _entropy(i, logits, target, weight, reduction, ignore)
     rows, t = _rows(i, i.name(x)), i.name(target)
     weights = _weights(i, weight, i.graph.values[rows].shape[1])
-    taken = _product(i, rows, _of_targets(i, t, np.diag(-weights), ignore))
+    ignored = _ignored(weight, ignore, reduction)
+    taken = _product(i, rows, _of_targets(i, t, np.diag(-weights), ignored))
     each = reduced(i, taken, 1, False, "sum")
     if reduction == NONE:
         return i.graph.reshaped(each, (shape[0], *shape[2:]) if len(shape) > 1 else (1,))
-    if reduction == SUM or _is_plain(weight, ignore):
+    if reduction == SUM or ignored is None:
         return _reduced(i, each, reduction)
     total = _reduced(i, each, SUM)
-    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignore)})["y"]
+    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignored)})["y"]
 
 
 def _pair(i: Importer, x: Any, target: Any) -> tuple[str, str]:
