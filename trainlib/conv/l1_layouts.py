@@ -35,6 +35,7 @@ class ByColumns:
     of: Callable[[TileShape], Conv2d]
     counts: Callable[[Sized], tuple[Any, Any, Any, Any]]
     item: int = WORD
+    is_needed = True
 
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """As every Formed."""
@@ -101,6 +102,7 @@ class ReadLines:
     shape: Shape
     counts: Callable[[Sized], tuple[Any, Any, Any, Any]]
     item: int = WORD
+    is_needed = False
 
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """As every Formed."""
@@ -147,6 +149,41 @@ class ReadLines:
 
 
 @dataclass(frozen=True)
+class WrittenLines(ReadLines):
+    """dX of such a kernel, in "chw", likewise; a line of zeros after it is copied to all others."""
+
+    def form(self, shape: TileShape, tensors: Tensors) -> Form:
+        """As every Formed."""
+        images, channels, lines, places = shape.part(self.name).shape
+        image, channel, line, place = tensors[self.name].strides
+        near, zeros, stride = self.strides(shape), self.zeros(shape), self.shape.ys.stride
+        patches = []
+        for first in range(min(stride, lines)):
+            steps = near if first == 0 else Strides(0, 0, 0, 0)
+            levels = (
+                Level(images, image, steps.image),
+                Level(channels, channel, steps.channel),
+                Level(len(range(first, lines, stride)), stride * line, steps.line),
+                Level(places, place, self.item),
+            )
+            patches.append(Patch(first * line, zeros * (first > 0), levels, self.item))
+        return Form(self.bytes(shape), tuple(patches))
+
+    def zeros(self, sizes: Sized) -> Any:
+        """Bytes from the start to the line of zeros."""
+        return super().bytes(sizes)
+
+    def bytes(self, sizes: Sized) -> Any:
+        """As every Formed."""
+        return self.zeros(sizes) + self.strides(sizes).line
+
+    def effort(self, sizes: Sized) -> Effort:
+        """As every Formed."""
+        read, stride = super().effort(sizes), self.shape.ys.stride
+        return Effort(stride * read.bytes, read.run, stride * read.commands)
+
+
+@dataclass(frozen=True)
 class Exchanged:
     """Weights W[Co, C, kh, kw] as [C, Co, kh, kw], or W[Co, kh, kw, C] as [kh, kw, Co, C].
 
@@ -158,6 +195,7 @@ class Exchanged:
     shape: Shape
     counts: Callable[[Sized], tuple[Any, Any]]
     item: int = WORD
+    is_needed = True
 
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """As every Formed."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from firmware.builder import Kernel, KernelError
 from firmware.runtime import Team
+from trainlib.codegen.nest_operands import Operand
 from trainlib.conv import halves
 from trainlib.conv.axis import Axis
 from trainlib.conv.busy_cores import busy_part
@@ -37,7 +38,7 @@ from trainlib.conv.im2col_gemm import (
     conv2d_wg_by_columns,
 )
 from trainlib.conv.im2col_layout import row_of
-from trainlib.conv.l1_layouts import ByColumns, Exchanged, ReadLines
+from trainlib.conv.l1_layouts import ByColumns, Exchanged, ReadLines, WrittenLines
 from trainlib.conv.line_parts import Sized as Channels
 from trainlib.conv.line_parts import (
     added_by_channels,
@@ -51,13 +52,14 @@ from trainlib.conv.line_parts import (
 from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.conv.weight_gradient_per_core import lone_gradient
 from trainlib.conv.weight_gradient_schedule import fewest as fewest_of_gradient
+from trainlib.elementwise.fill import fill_nest
 from trainlib.gemm.linear_arguments import WIDE
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
 from trainlib.primitive.per_core import Alone
 from trainlib.primitive.slices import Axis as Along
 from trainlib.primitive.slices import Formed, Sized, Spread, TensorSlice, TileShape, Window
-from trainlib.primitive.tensor import FLOAT32, WORD, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tensor import FLOAT32, WORD, Address, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.tile_spec import EACH, SIZED, CodeCost, Costs, Dim, Sizes, Tiling, Timed
 from trainlib.reference import conv2d as reference
 
@@ -188,6 +190,8 @@ class Step:
         padding alone is read, those with padding, too.
         """
         axes = a.shape.ys, a.shape.xs
+        if self._skips(a):
+            return 1
         if not self._is_timed(a) or not all(axis.reads for axis in axes):
             return prod(axis.taps for axis in axes)
         return prod(a.reads / (a.inputs if self.result == "x" else a.outputs) for a in axes)
@@ -367,9 +371,11 @@ class Step:
         ]
 
     def _sizes(self, a: Wanted) -> dict[str, int]:
-        """Of the dimensions that multiply-adds are in, but for taps."""
-        s = a.shape
-        lines = (s.ys.inputs, s.xs.inputs) if self.result == "x" else (s.ys.outputs, s.xs.outputs)
+        """Of the dimensions that multiply-adds are in, but for taps: lines and places of dX, unless
+        those alone are computed that have a tap.
+        """
+        s, is_of_x = a.shape, self.result == "x" and not self._skips(a)
+        lines = (s.ys.inputs, s.xs.inputs) if is_of_x else (s.ys.outputs, s.xs.outputs)
         sizes = {"n": s.batch, "y": lines[0], "x": lines[1]}
         return sizes | ({"co": s.outputs, "ci": s.inputs} if s.groups == 1 else {"g": s.groups})
 
@@ -390,6 +396,9 @@ class Step:
             window = (name, axis.taps, axis.stride, axis.dilation, axis.pad)
             if name not in cut:
                 looks.append(None)
+            elif self.result == "x" and self._skips(a):
+                whole = Window(name, axis.stride, axis.stride)  # with what is before the next tap
+                looks.append(whole if role == "x" else name)
             elif role == ("x" if self.result == "x" else "y"):
                 looks.append(name)
             else:
@@ -412,8 +421,8 @@ class Step:
             for role, p in parts.items()
         }
         if parts["x"].form and not a.by_columns:
-            strides["x"] = self._read_lines(a).strides(tile)
-            axes = [replace(axis, inputs=axis.outputs, stride=1) for axis in axes]
+            strides["x"] = self._lines_apart(a).strides(tile)
+            axes = [replace(axis, inputs=axis.outputs, stride=1, pad=0) for axis in axes]
         return Conv2d(
             *(size["x"][1], size["y"][1], axes[0], axes[1]),
             x=strides["x"],
@@ -475,8 +484,23 @@ class Step:
             elif self.result == "w":
                 conv2d_wg_f32(*operands, conv, dbias_of_x=self.biased == "x", **how)
             else:
+                if self.result == "x" and tile.part(self.names["x"]).form and tile.is_first:
+                    self._fill_between(k, team, a, tile, result)
                 direct = conv2d_fw_f32 if self.result == "y" else conv2d_ig_f32
                 direct(*operands, conv, **how)
+
+    def _fill_between(
+        self, k: Kernel, team: Team, a: Wanted, tile: TileShape, result: Address
+    ) -> None:
+        """Emit the zeros of a tile of dX: between places with a tap, and of other lines."""
+        lines, stride = self._lines_apart(a), a.shape.xs.stride
+        step, line = WORD * stride, lines.strides(tile).line
+        places = lines.bytes(tile) // step
+        if stride > 1:
+            between = Operand(result, (step, WORD), shift=WORD)
+            fill_nest(k, team, (places, stride - 1), between)
+        last = Operand(result, (step,), shift=lines.zeros(tile))
+        fill_nest(k, team, (line // step,), last)
 
     def cost(self, a: Wanted, tile: TileShape) -> CodeCost:
         """Of the code for a tile of an image or its gradient, as its schedule estimates it."""
@@ -614,9 +638,9 @@ class Step:
         return found if np.ndim(found) else int(found)
 
     def _counts(self, a: Wanted, tile: Sized) -> tuple[Any, Any, Any, Any]:
-        """Images, channels, lines and places of columns."""
+        """Images, channels, lines and places of columns, or of X where some are left out."""
         s, cut = a.shape, self._cut(a)
-        if self.result == "x":
+        if self.result == "x" and not self._skips(a):
             whole = {"n": s.batch, "co": s.outputs, "y": s.ys.inputs, "x": s.xs.inputs}
         else:
             whole = {"n": s.batch, "ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
@@ -630,21 +654,23 @@ class Step:
         return self.result == "w" and self.biased == "x" and a.bias
 
     def _skips(self, a: Wanted) -> bool:
-        """Do tiles have only lines of X that a kernel of 1 x 1 reads?"""
+        """Do tiles have only lines of X, or of its gradient, that a kernel of 1 x 1 reads?"""
         s = a.shape
-        is_read = self.result != "x" and not a.by_columns and not self.element.is_half
-        is_read &= not self._sums_up_x(a)
+        is_direct = not a.by_columns and not self.element.is_half and not self._sums_up_x(a)
         is_one = (s.ys.taps, s.xs.taps, s.groups) == (1, 1, 1) and not any(s.pads)
-        return is_read and is_one and s.ys.stride > 1
+        if self.result == "x":
+            is_direct &= s.layout == "chw" and not (a.accumulate or self.biased and a.bias)
+        return is_direct and is_one and s.ys.stride > 1
 
-    def _read_lines(self, a: Wanted) -> ReadLines:
-        """X without the others."""
-        return ReadLines(self.names["x"], a.shape, partial(self._counts, a))
+    def _lines_apart(self, a: Wanted) -> ReadLines:
+        """X without the others, or its gradient."""
+        of = WrittenLines if self.result == "x" else ReadLines
+        return of(self.names["x"], a.shape, partial(self._counts, a))
 
     def _forms(self, a: Wanted) -> Iterator[tuple[str, Formed]]:
         """What does not lie row after row in L1."""
         if self._skips(a):
-            yield self.names["x"], self._read_lines(a)
+            yield self.names["x"], self._lines_apart(a)
         if not a.by_columns:
             return
         is_gradient = self.result == "x"

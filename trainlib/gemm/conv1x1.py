@@ -26,8 +26,8 @@ class Pointwise:
     """The shape: channels, places of an image.
 
     element    of all tensors; of halves, rows begin with a word: places in "chw", else channels
-    apart      of "chw", elements of X from one place to the next that is read; more than one in
-               single precision, for a stride, not for the gradient of the input
+    apart      of "chw", elements of X, or of its gradient, from one place to the next; more than
+               one in single precision, for a stride
     """
 
     inputs: int
@@ -108,7 +108,7 @@ def pwconv2d_ig_f32(
     with images_of(k, images, {"dy": dy, "dx": dx}, shape.sizes) as at:
         if shape.layout == "chw":
             operands: Operands = (w, at["dy"], at["dx"], shape.inputs, shape.outputs, places)
-            matmul_f32(k, team, *operands, trans_a=True, **point)
+            matmul_f32(k, team, *operands, trans_a=True, c_apart=shape.apart, **point)
         else:
             operands = (at["dy"], w, at["dx"], places, shape.outputs, shape.inputs)
             matmul_f32(k, team, *operands, **point)

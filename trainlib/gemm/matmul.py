@@ -78,6 +78,7 @@ def matmul_f32(
     b_line: int | None = None,
     c_line: int | None = None,
     b_apart: int = 1,
+    c_apart: int = 1,
     rows: int | None = None,
     cols: int | None = None,
     unroll: int = 1,
@@ -97,7 +98,7 @@ def matmul_f32(
     opens                of halves with trans_b and a depth above 1: C is words, the sums of even
                          and of odd steps, which trainlib.gemm.open_sums adds up
     a_line, ...          bytes from one stored row to the next; None: no gaps
-    b_apart              of single precision, elements of a stored row of B from one to the next
+    b_apart, c_apart     of single precision, elements of a stored row from one to the next
     rows, cols           the block that stays in registers
     unroll               steps of the inner dimension in a round of the inner loop
     split                parts of the rows and of the columns, a core for each pair
@@ -116,17 +117,18 @@ def matmul_f32(
         raise KernelError(f"matmul_{element.name}: relu or scale; they are for matmul_f32")
     size, lanes = element.size, lanes_of(element, trans_a, trans_b, depth)
     assert lanes == "depth" or not opens
-    assert b_apart == 1 or not element.is_half
+    assert b_apart == c_apart == 1 or not element.is_half
     a_line = a_line or line_of(element, n if trans_a else depth)
     b_line = b_line or line_of(element, b_apart * (depth if trans_b else m))
-    c_line = c_line or (WORD * m if opens else line_of(element, m))
+    c_line = c_line or (WORD * m if opens else line_of(element, c_apart * m))
     bias_steps = (size, 0) if bias_by == "row" else (0, size)
     if accumulate and bias is not None:
         if element.is_half:
             raise KernelError(f"matmul_{element.name}: accumulate and bias; one of them at a time")
-        along = (n, c_line, bias_steps[0]), (m, WORD, bias_steps[1])
+        along = (n, c_line, bias_steps[0]), (m, WORD * c_apart, bias_steps[1])
         stored: Any = {"trans_a": trans_a, "trans_b": trans_b, "accumulate": True, "relu": relu}
         stored |= {"a_line": a_line, "b_line": b_line, "c_line": c_line, "b_apart": b_apart}
+        stored |= {"c_apart": c_apart}
         point: Any = {"rows": rows, "cols": cols, "unroll": unroll, "split": split, "parts": parts}
         with bias_added(k, team, c, bias, along):
             matmul_f32(k, team, a, b, c, n, depth, m, **stored, **point)
@@ -148,6 +150,7 @@ def matmul_f32(
         depth % steps,
         opens,
         told,
+        c_apart,
     )
     if told is not None:
         assert (bias, parts, unroll) == (None, None, 1)

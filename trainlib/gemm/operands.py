@@ -52,6 +52,7 @@ class Operands:
     told    of sums that accumulate in single precision, a register with the steps that there are,
             the depth at most; where it is negative, as many, and sums begin with 0. None: the depth
     opens   of lanes along the depth: is C words, each with two sums that are not added yet?
+    c_apart elements of a row of C from one column to the next
     """
 
     a: Address
@@ -74,16 +75,22 @@ class Operands:
     tail: int = 0
     opens: bool = False
     told: Register | None = None
+    c_apart: int = 1
+
+    @property
+    def c_item(self) -> int:
+        """Bytes of C that a sum is, or a pair of columns."""
+        return WORD if self.lanes == "columns" or self.opens else self.element.size
 
     @property
     def c_column(self) -> int:
         """Bytes from one column of C to the next; of pairs of columns, from pair to pair."""
-        return WORD if self.lanes == "columns" or self.opens else self.element.size
+        return self.c_apart * self.c_item
 
     @property
     def bias_item(self) -> int:
         """Bytes that are loaded of a bias."""
-        return self.c_column if self.bias_column else self.element.size
+        return self.c_item if self.bias_column else self.element.size
 
     @property
     def ends(self) -> int:

@@ -42,6 +42,8 @@ class Outer:
         """
         if x.depth > 1 or x.bias is not None or x.clips or x.b_column not in STEPS:
             return None
+        if x.c_apart > 1:
+            return None
         free = len(k.registers.free("x"))
         for width in [cols] if cols else range(COLS, 0, -1):
             block = cls(k, x, rows or ROWS, width)

@@ -174,7 +174,7 @@ class Block:
         if x.clips:
             self._clip(height, width)
         pc = self.pc.load(self.other)
-        walked = self._each_of_c(partial(store, k, x.c_column), pc, height, width)
+        walked = self._each_of_c(partial(store, k, x.c_item), pc, height, width)
         if move is None:
             return
         step = move.rows * x.c_row + x.c_column * move.columns - walked
@@ -234,7 +234,7 @@ class Block:
         """Load what a sum starts with; of lanes along the depth, the low one's."""
         k, x = self.k, self.x
         is_unsigned = x.lanes == "depth" and not x.opens
-        load(k, item or x.c_column, acc, offset, p, is_unsigned=is_unsigned)
+        load(k, item or x.c_item, acc, offset, p, is_unsigned=is_unsigned)
         if x.lanes == "columns" and item == x.element.size:
             k.p_insert(acc, acc, 15, 16)
 

@@ -163,6 +163,10 @@ class Box:
 class Formed(Protocol):
     """A tensor whose parts have a form."""
 
+    @property
+    def is_needed(self) -> bool:
+        """Can code not do without it, where others share the whole tensor in L1?"""
+
     def form(self, shape: TileShape, tensors: Tensors) -> Form:
         """That of a tile's part."""
 

@@ -57,7 +57,7 @@ class Resident:
     def of_tiling(cls, tiling: Tiling, tensors: Tensors, keeps_all: bool = False) -> "Resident":
         """All of a primitive as one tile.
 
-        Its compute raises KernelError if tensors that others share have forms of their own.
+        Its compute raises KernelError if tensors that others share need forms of their own.
         """
         if keeps_all:
             tensors = {name: replace(t, skew=None, pad=0) for name, t in tensors.items()}
@@ -69,9 +69,10 @@ class Resident:
         scratch = tiling.scratch(tile.shape) if tiling.scratch else {}
 
         def compute(k: Kernel, team: Team, l1: Addresses) -> None:
-            if keeps_all and tiling.forms:
+            needed = [name for name, form in tiling.forms.items() if form.is_needed]
+            if keeps_all and needed:
                 raise KernelError(
-                    f"{k.name}: others share {', '.join(tiling.forms)} in L1, where the method "
+                    f"{k.name}: others share {', '.join(needed)} in L1, where the method "
                     f"needs another layout; take the direct one"
                 )
             tiling.emit(k, team, tile.shape, l1)
@@ -156,6 +157,8 @@ class Resident:
 
 
 def _all_of(tensor: Tensor, box: Box) -> TensorSlice:
-    """The part that is needed, where all of the tensor lies: what is in front is less than none."""
+    """The part that is needed, where all of the tensor lies by rows: what is in front is less than
+    none.
+    """
     before = tuple(map(sub, box.part.before, box.start))
-    return replace(box.part, shape=tensor.shape, before=before, row=tensor.row)
+    return replace(box.part, shape=tensor.shape, before=before, row=tensor.row, form=None)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from soc.chip.spec import load_chip
 from tests.trainlib.primitives import check
 from trainlib.launch import launch
 
@@ -23,20 +24,39 @@ SHAPES = (
     HALVED | {"layout": "hwc", "tile": {"y": 3, "x": 5, "ci": 4}},
     HALVED | {"inputs": 2, "outputs": 2},
     HALVED | {"groups": 2},
+    HALVED | {"outputs": 1, "tile": {"y": 1}},
+    HALVED | {"height": 17, "width": 45, "tile": {"co": 4, "y": 3, "x": 7}},
+    HALVED | {"stride": (4, 3), "height": 9, "width": 7, "tile": {"y": 1}},
 )
 
 
-@pytest.mark.parametrize("step", ["fw", "wg"])
+@pytest.mark.parametrize("step", ["fw", "wg", "ig"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_lines_that_are_read_are_enough(step, shape):
     check(f"conv2d_{step}_f32", {"tile": {}} | shape)
 
 
-@pytest.mark.parametrize("step", ["ig", "wg"])
+@pytest.mark.parametrize("step", ["fw", "ig", "wg"])
 @pytest.mark.parametrize("bias", [False, True])
 def test_transposed_convolutions_read_lines_apart(step, bias):
     shape = HALVED | {"height": 7, "width": 9, "output_padding": (1, 0), "bias": bias, "tile": {}}
     check(f"tconv2d_{step}_f32", shape)
+
+
+@pytest.mark.parametrize("l1_size", [0x8000, 0x80000], ids=["L2", "L1"])
+def test_layers_of_a_network_share_all_lines(l1_size):
+    layers = [{"kind": "conv2d", "outputs": 6, "kernel": 3, "bias": True}]
+    layers += [{"kind": "conv2d", "outputs": 4, "kernel": 1, "stride": 2}, {"kind": "tanh"}]
+    point = {"input": (2, 21, 20), "batch": 2, "lr": 0.05, "steps": 2, "layers": layers}
+    report = launch("train_f32", point, load_chip("pulp", {"l1.size": l1_size}))[1]
+    assert report.is_correct
+
+
+def test_lines_of_zeros_cost_a_copy_alone():
+    layer = {"inputs": 32, "outputs": 24, "height": 24, "width": 24, "kernel": 1, "tile": {}}
+    halved, whole = (launch("conv2d_ig_f32", layer | {"stride": s})[1] for s in ((2, 1), 1))
+    assert halved.is_correct
+    assert halved.cycles < 0.65 * whole.cycles
 
 
 def test_lines_between_stay_in_l2():
