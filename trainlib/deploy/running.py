@@ -191,6 +191,8 @@ def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
     arrays = dict(zip(names, parts, strict=True))
     for name, array in arrays.items():
         check_input(name, array)
+        if name in schedule.graph.truths:
+            _check_truths(name, array)
     for name, numbers in _numbers(schedule.graph).items():
         numbers.check(name, arrays[name])
     return arrays
@@ -203,6 +205,15 @@ def _flat(batch: Any) -> Iterator[Any]:
             yield from _flat(part)
         else:
             yield part
+
+
+def _check_truths(name: str, array: Any) -> None:
+    """raises    DeployError for what is neither true nor false"""
+    given = as_array(array)
+    if (is_wrong := (given != 0) & (given != 1)).any():
+        place = [int(n) for n in np.argwhere(is_wrong)[0]]
+        wrong = given[tuple(place)]
+        raise DeployError(f"{name}: element {place} is {wrong}; it is a mask: True or False")
 
 
 @dataclass(frozen=True)

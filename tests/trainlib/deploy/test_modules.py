@@ -231,8 +231,9 @@ def test_a_batch_with_what_is_no_number_is_refused():
         (None, "x: a NoneType; it is a tensor, an array, or a tuple of them"),
         (torch.zeros(0, 4), r"x: shape [0, 4] has no elements; give a batch"),
         (
-            torch.zeros(2, 4, dtype=torch.bool),
-            "x: type torch.bool; there are floats, and integers as numbers",
+            torch.zeros(2, 4, dtype=torch.uint8),
+            "x: type torch.uint8; there are floats, masks of torch.bool, and integers as numbers "
+            "of classes and rows: give x.float(), or x.long()",
         ),
     ],
 )
@@ -240,3 +241,81 @@ def test_batches_of_other_kinds_are_refused(x, message):
     model = Two(lambda m, x: m.a(x))
     with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         deployed(model, (x, torch.zeros(2, 4)))
+
+
+class Encoder(nn.Module):
+    """A transformer's layer whose padding comes with x, and a mean over what does not pad."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x, mask):
+        y = self.layer(x, src_key_padding_mask=~mask)
+        weight = mask.unsqueeze(-1).float()
+        return self.out((y * weight).sum(1) / weight.sum(1))
+
+
+class Pooled(nn.Module):
+    """A recurrent layer, and attention over its steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps, self.out = nn.GRU(8, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x, mask):
+        y, _ = self.steps(x)
+        scores = y.sum(2).masked_fill(~mask, float("-inf"))
+        return self.out((scores.softmax(1).unsqueeze(1) @ y).squeeze(1))
+
+
+def lengths(*counts):
+    return torch.arange(6)[None] < torch.tensor(counts)[:, None]
+
+
+@pytest.mark.parametrize("kind", [Encoder, Pooled])
+def test_masks_come_with_x_and_differ_between_batches(kind):
+    torch.manual_seed(4)
+    model, target = kind(), torch.tensor([2, 0])
+    batches = [((torch.randn(2, 6, 8), mask), target) for mask in (lengths(6, 4), lengths(1, 5))]
+    network = deployed(model, batches[0], F.cross_entropy)
+    assert network.built().faults() == []
+    trained = network.train(batches)
+    exact, losses = copy.deepcopy(model).double(), []
+    optimizer = torch.optim.SGD(exact.parameters(), lr=0.1)
+    for (x, mask), t in batches:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(exact(x.double(), mask), t)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    np.testing.assert_allclose(trained.losses, losses, 0, 1e-6)
+    for name, parameter in exact.named_parameters():
+        np.testing.assert_allclose(trained.weights[name], parameter.detach(), 0, 1e-6)
+    wrong = lengths(6, 4).float() * 2
+    message = "x_1: element [0, 0] is 2.0; it is a mask: True or False"
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        network.train([((batches[0][0][0], wrong), target)])
+
+
+@pytest.mark.parametrize(
+    ("cast", "message"),
+    [
+        (lambda y: y.long().float(), "floats as integers; let the numbers come with x"),
+        (lambda y: y.bool().float(), "floats as truth values; compare them, as x != 0 does"),
+    ],
+)
+def test_computed_floats_of_other_types_are_refused(cast, message):
+    model = Two(lambda m, x: m.a(x) * cast(x * 2))
+    with pytest.raises(DeployError, match=message):
+        deployed(model, (torch.randn(2, 4), torch.zeros(2, 4)))
+
+
+def test_targets_may_be_of_any_type_of_integers():
+    torch.manual_seed(4)
+    x, t = torch.randn(3, 4), torch.tensor([2, 0, 1], dtype=torch.int32)
+    loss = lambda y, t: F.cross_entropy(y, t.long())  # noqa: E731
+    model = nn.Linear(4, 3)
+    trained = deployed(model, (x, t), loss).train([(x, t)])
+    assert trained.losses[0] == pytest.approx(loss(model.double()(x.double()), t).item(), abs=1e-6)

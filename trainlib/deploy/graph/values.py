@@ -135,6 +135,7 @@ class Graph:
     gradients  of trained parameters, by the parameters' names
     stopped    views through which no gradient goes
     tied       further names of parameters and buffers, and what each is
+    truths     inputs that are truth values: floats, 1 and 0
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -145,6 +146,7 @@ class Graph:
     gradients: dict[str, str] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
     tied: dict[str, str] = field(default_factory=dict)
+    truths: set[str] = field(default_factory=set)
 
     def fresh(self, name: str) -> str:
         """A name that no value has: this one, or one with a number."""
@@ -256,6 +258,7 @@ class Graph:
             gradients=dict(self.gradients),
             stopped=set(self.stopped),
             tied=dict(self.tied),
+            truths=set(self.truths),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -269,6 +272,7 @@ class Graph:
             "gradients": self.gradients,
             "stopped": sorted(self.stopped),
             "tied": self.tied,
+            "truths": sorted(self.truths),
         }
 
     @property
@@ -303,7 +307,7 @@ class Graph:
         values = {v["name"]: Value(**v | {"shape": tuple(v["shape"])}) for v in said["values"]}
         nodes = [Node(**n | {"attributes": _tuples(n["attributes"])}) for n in said["nodes"]]
         trained = tuple(said["trained"])
-        more = set(said.get("stopped", ())), said.get("tied", {})
+        more = set(said.get("stopped", ())), said.get("tied", {}), set(said.get("truths", ()))
         return cls(values, nodes, arrays, trained, said["loss"], said["gradients"], *more)
 
 

@@ -21,10 +21,26 @@ def _view(i: Importer, x: Any, shape: Sequence[int], *_: Any) -> str:
     return i.graph.reshaped(i.name(x), tuple(sizes))
 
 
-def _to(i: Importer, x: Any, *_: Any, **__: Any) -> str:
-    if i.graph.values[i.name(x)].dtype != "float32":
-        raise DeployError("integers as floats; give floats")
-    return i.name(x)
+def _to(i: Importer, x: Any, given: Any = None, *_: Any, dtype: Any = None, **__: Any) -> str:
+    """Elements of another type, where that is no other number.
+
+    raises    DeployError where it is: computed floats as integers, and the other way round
+    """
+    name, wanted = i.name(x), dtype or given
+    if wanted is None:
+        return name
+    if i.graph.values[name].dtype != "float32":
+        if wanted.is_floating_point or str(wanted) == "torch.bool":
+            raise DeployError("integers as floats; give floats")
+    elif str(wanted) == "torch.bool" and not i.is_truth(x):
+        raise DeployError("floats as truth values; compare them, as x != 0 does")
+    elif not wanted.is_floating_point and str(wanted) != "torch.bool":
+        raise DeployError("floats as integers; let the numbers come with x")
+    return name
+
+
+def _to_other(i: Importer, x: Any, other: Any, *_: Any, **__: Any) -> str:
+    return _to(i, x, other.meta["val"].dtype)
 
 
 def _flatten(i: Importer, x: Any, start: int = 0, end: int = -1) -> str:
@@ -291,6 +307,8 @@ def _filled(i: Importer, x: Any, value: Any, *_: Any) -> str:
 
 RULES: dict[str, Rule] = {
     "_assert_tensor_metadata": _nothing,
+    "_to_copy": _to,
+    "_unsafe_view": _view,
     "alias": _same,
     "broadcast_tensors": _broadcast,
     "cat": _cat,
@@ -330,7 +348,9 @@ RULES: dict[str, Rule] = {
     "swapaxes": _transpose,
     "t": _t,
     "to.dtype": _to,
+    "to.other": _to_other,
     "transpose.int": _transpose,
+    "type_as": _to_other,
     "unbind.int": _unbind,
     "unflatten.int": _unflatten,
     "unsqueeze": _unsqueeze,

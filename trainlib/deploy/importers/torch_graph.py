@@ -168,8 +168,11 @@ def _tensors(name: str, given: Any) -> Any:
         ) from None
     if not tensor.numel():
         raise DeployError(f"{name}: shape {list(tensor.shape)} has no elements; give a batch")
-    if tensor.is_complex() or tensor.dtype in (torch.bool, torch.uint8):
-        raise DeployError(f"{name}: type {tensor.dtype}; there are floats, and integers as numbers")
+    if tensor.is_complex() or tensor.dtype == torch.uint8:
+        raise DeployError(
+            f"{name}: type {tensor.dtype}; there are floats, masks of torch.bool, and integers as "
+            f"numbers of classes and rows: give {name}.float(), or {name}.long()"
+        )
     return tensor
 
 
@@ -273,8 +276,11 @@ def _placeholder(
         fake = node.meta["val"]
         if node.name not in signature.user_inputs:
             raise DeployError(f"{node.name}: an input that is no tensor; there are x and a target")
-        dtype = "float32" if fake.is_floating_point() else "int32"
-        importer.known[node] = graph.add(graph.fresh(node.name), tuple(fake.shape), "input", dtype)
+        is_truth = fake.dtype == torch.bool
+        dtype = "float32" if is_truth or fake.is_floating_point() else "int32"
+        name = graph.add(graph.fresh(node.name), tuple(fake.shape), "input", dtype)
+        importer.known[node] = name
+        graph.truths |= {name} if is_truth else set()
         return
     tensor = state[target].detach().cpu()
     if not tensor.numel() or target.endswith("num_batches_tracked"):
