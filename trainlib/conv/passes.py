@@ -493,7 +493,8 @@ class Step:
         self, k: Kernel, team: Team, a: Wanted, tile: TileShape, result: Address
     ) -> None:
         """Emit the zeros of a tile of dX: between places with a tap, and of other lines."""
-        lines, stride = self._lines_apart(a), a.shape.xs.stride
+        lines = WrittenLines(self.names["x"], a.shape, partial(self._counts, a))
+        stride = a.shape.xs.stride
         step, line = WORD * stride, lines.strides(tile).line
         places = lines.bytes(tile) // step
         if stride > 1:
