@@ -122,9 +122,9 @@ def _fewest_of(x: Correlation, cores: int, may_be_even: bool) -> CodeCost:
 
 def _placeless(x: Correlation) -> Correlation:
     """The same at address 0, which takes as long."""
-    images = {name: replace(of, address=0, offset=0) for name, of in (("x", x.x), ("y", x.y))}
     bias = None if x.bias is None else 0
-    return replace(x, w=replace(x.w, address=0, offset=0), bias=bias, **images)
+    images, y = (replace(of, address=0, offset=0) for of in (x.x, x.y))
+    return replace(x, x=images, w=replace(x.w, address=0, offset=0), y=y, bias=bias)
 
 
 def _typical(x: Correlation) -> Correlation:
