@@ -10,7 +10,7 @@ clip_grad_value_ of torch.nn.utils; those that training returns are not.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Optimizer:
     clip_value: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            numbers = value if isinstance(value, tuple) else (value,)
+            if value is not None and not all(isinstance(n, SupportsFloat) for n in numbers):
+                kind = type(self).__name__
+                raise DeployError(f"{kind}: {name} = {value!r}; it is a number")
         for name in ("lr", "weight_decay"):
             _check(self, name, getattr(self, name) >= 0, "0 or more")
         for name in ("clip_norm", "clip_value"):

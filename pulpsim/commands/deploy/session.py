@@ -103,8 +103,9 @@ def run(options: Options) -> int:
         make = _onnx if options.network.endswith(".onnx") else _torch
         return _carry_out(options, make(options, _chip(options)))
     except (DeployError, KernelError) as error:
-        lines = str(error).split("\n")
-        raise ConfigError([f"{options.network}: {line}" for line in lines]) from None
+        named = f"{options.network}: "
+        lines = (line.removeprefix(named) for line in str(error).split("\n"))
+        raise ConfigError([named + line for line in lines]) from None
 
 
 def _check_comparison(options: Options) -> None:

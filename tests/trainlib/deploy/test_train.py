@@ -447,6 +447,8 @@ def test_an_incomplete_step_is_refused():
     [
         (lambda: SGD(lr=-1.0), "SGD: lr = -1.0; it is 0 or more"),
         (lambda: SGD(lr=float("nan")), "SGD: lr = nan; it is 0 or more"),
+        (lambda: SGD(lr="0.1"), "SGD: lr = '0.1'; it is a number"),
+        (lambda: Adam(betas=(0.9, None)), "Adam: betas = (0.9, None); it is a number"),
         (lambda: SGD(lr=0.1, clip_norm=0.0), "SGD: clip_norm = 0.0; it is above 0"),
         (lambda: SGD(lr=0.1, nesterov=True), "SGD: nesterov without a momentum; it looks ahead "),
         (lambda: Adam(betas=(0.9, 1.0)), "Adam: betas = (0.9, 1.0); it is two, from 0 to below 1"),

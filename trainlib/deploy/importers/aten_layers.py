@@ -55,7 +55,10 @@ def _transposed(
     groups: int = 1,
     dilation: Any = 1,
 ) -> str:
-    """The gradient of a convolution's input, as a layer."""
+    """The gradient of a convolution's input, as a layer.
+
+    A stride or more of output padding is a line of zeros after its own input, each as far apart.
+    """
     g, shape, kernel = i.graph, i.shape(x), i.shape(weight)
     x, weight = i.name(x), i.name(weight)
     is_line = len(kernel) == 3
@@ -66,6 +69,10 @@ def _transposed(
         weight = g.reshaped(weight, (*kernel[:2], 1, kernel[2]))
     dilation, stride = (both(v, is_line, 1) for v in (dilation, stride))
     padding, more = (both(v, is_line, 0) for v in (padding, more))
+    lines = tuple(extra // step for extra, step in zip(more, stride, strict=True))
+    if any(lines):
+        x = i.node("pad", {"x": x}, before=(0,) * 4, after=(0, 0, *lines), value=0.0)["y"]
+    more = tuple(extra % step for extra, step in zip(more, stride, strict=True))
     sides = zip(g.values[x].shape[2:], g.values[weight].shape[2:], range(2), strict=True)
     size = tuple(
         (n - 1) * stride[d] - 2 * padding[d] + dilation[d] * (m - 1) + 1 + more[d]

@@ -333,6 +333,13 @@ MODULES = {
         ),
         (1, 2, 7, 7),
     ),
+    "transposed, padded by strides": (
+        nn.Sequential(
+            nn.ConvTranspose2d(2, 3, (3, 2), (1, 2), 1, output_padding=(1, 2), dilation=(2, 3)),
+            *(nn.Tanh(), nn.Flatten(2), nn.ConvTranspose1d(3, 2, 2, 2, 1, 3, dilation=4)),
+        ),
+        (2, 2, 4, 3),
+    ),
     "windows": (
         nn.Sequential(nn.Conv2d(1, 2, 2), nn.AdaptiveMaxPool2d((3, 2)), nn.AdaptiveAvgPool2d(2)),
         (2, 1, 6, 8),
