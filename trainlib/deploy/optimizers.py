@@ -39,8 +39,7 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            numbers = value if isinstance(value, tuple) else (value,)
-            if value is not None and not all(isinstance(n, SupportsFloat) for n in numbers):
+            if value is not None and not all(isinstance(n, SupportsFloat) for n in _each(value)):
                 kind = type(self).__name__
                 raise DeployError(f"{kind}: {name} = {value!r}; it is a number")
         for name in ("lr", "weight_decay"):
@@ -210,9 +209,13 @@ def layer_of(graph: Graph, name: str) -> str:
 OPTIMIZERS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
+def _each(value: Any) -> tuple[Any, ...]:
+    """The numbers of an option, which may be one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def _check(optimizer: Optimizer, name: str, is_right: bool, rule: str) -> None:
     value = getattr(optimizer, name)
-    numbers = value if isinstance(value, tuple) else (value,)
-    if not is_right or not all(isfinite(number) for number in numbers):
+    if not is_right or not all(isfinite(number) for number in _each(value)):
         kind = type(optimizer).__name__
         raise DeployError(f"{kind}: {name} = {value}; it is {rule}")

@@ -58,9 +58,11 @@ def _of_targets(i: Importer, target: str, table: np.ndarray, ignore: int | None)
     return i.node("take", {"table": i.constant(table.astype(np.float32)), "index": numbers})["y"]
 
 
-def _shares(i: Importer, target: str, weights: np.ndarray, ignore: int | None) -> str:
-    """The weights of all targets together, one word."""
-    return reduced(i, _of_targets(i, target, weights[:, None].copy(), ignore), None, False, "sum")
+def _over_shares(i: Importer, total: str, target: str, weights: np.ndarray, ignore: int) -> str:
+    """A sum of losses, over the weights of all targets together."""
+    each = _of_targets(i, target, weights[:, None].copy(), ignore)
+    shares = reduced(i, each, None, False, "sum")
+    return i.node("divide", {"a": total, "b": shares})["y"]
 
 
 def _ignored(weight: Any, ignore: int, reduction: int) -> int | None:
@@ -113,8 +115,12 @@ def _entropy(
     soft = _of_targets(i, t, table, ignored)
     if reduction != MEAN or ignored is None:
         return _soft(i, rows, soft, reduction, shape)
-    total = _soft(i, rows, soft, SUM, shape)
-    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignored)})["y"]
+    return _over_shares(i, _soft(i, rows, soft, SUM, shape), t, weights, ignored)
+
+
+def _of_examples(i: Importer, each: str, shape: tuple[int, ...]) -> str:
+    """One loss for each example, and place, of outputs of this shape."""
+    return i.graph.reshaped(each, (shape[0], *shape[2:]) if len(shape) > 1 else (1,))
 
 
 def _soft(i: Importer, rows: str, t: str, reduction: int, shape: tuple[int, ...]) -> str:
@@ -124,7 +130,7 @@ def _soft(i: Importer, rows: str, t: str, reduction: int, shape: tuple[int, ...]
         return i.node("cross_entropy_loss", {"x": rows, "t": t}, **how)["loss"]
     logs = log_softmax(i, rows, 1)
     each = i.scaled(reduced(i, _product(i, logs, t), 1, False, "sum"), -1)
-    return i.graph.reshaped(each, (shape[0], *shape[2:]) if len(shape) > 1 else (1,))
+    return _of_examples(i, each, shape)
 
 
 def _nll(
@@ -146,11 +152,10 @@ def _nll(
     taken = _product(i, rows, _of_targets(i, t, np.diag(-weights), ignored))
     each = reduced(i, taken, 1, False, "sum")
     if reduction == NONE:
-        return i.graph.reshaped(each, (shape[0], *shape[2:]) if len(shape) > 1 else (1,))
+        return _of_examples(i, each, shape)
     if reduction == SUM or ignored is None:
         return _reduced(i, each, reduction)
-    total = _reduced(i, each, SUM)
-    return i.node("divide", {"a": total, "b": _shares(i, t, weights, ignored)})["y"]
+    return _over_shares(i, _reduced(i, each, SUM), t, weights, ignored)
 
 
 def _pair(i: Importer, x: Any, target: Any) -> tuple[str, str]:

@@ -29,13 +29,15 @@ def _to(i: Importer, x: Any, given: Any = None, *_: Any, dtype: Any = None, **__
     name, wanted = i.name(x), dtype or given
     if wanted is None:
         return name
+    as_truth = str(wanted) == "torch.bool"
+    are_floats = wanted.is_floating_point or as_truth  # here: truth values are 1.0 and 0.0
     if i.graph.values[name].dtype != "float32":
-        if wanted.is_floating_point or str(wanted) == "torch.bool":
+        if are_floats:
             raise DeployError("integers as floats; give floats")
-    elif str(wanted) == "torch.bool" and not i.is_truth(x):
-        raise DeployError("floats as truth values; compare them, as x != 0 does")
-    elif not wanted.is_floating_point and str(wanted) != "torch.bool":
+    elif not are_floats:
         raise DeployError("floats as integers; let the numbers come with x")
+    elif as_truth and not i.is_truth(x):
+        raise DeployError("floats as truth values; compare them, as x != 0 does")
     return name
 
 
