@@ -8,15 +8,19 @@ requires_grad = False do not learn.
 import copy
 import logging
 import math
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
 from torch.export import ExportedProgram, default_decompositions, export
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from trainlib.deploy.graph.passes import fold_padding, without_dead
 from trainlib.deploy.graph.values import DeployError, Graph, raise_all
@@ -55,6 +59,23 @@ FILLED = {
     *("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like"),
 }
 """Operators that take the shape of a tensor, and nothing else of it."""
+
+TENSORS_ALONE = (
+    "numbers that are computed stay tensors: float(), .item(), .numpy(), and `if` of them are of "
+    "Python, which runs once, before the first batch; take torch.where to choose, a mask's product "
+    "to leave out"
+)
+"""What a refusal says where Python reads what is computed."""
+SHAPES_STAY = (
+    "what is computed says how many elements there are; shapes are the same in all batches: take a "
+    "mask's product, or torch.where, in place of the elements that it chooses"
+)
+LIBRARIES = (
+    str(Path(torch.__file__).parent),
+    str(Path(__file__).parents[2]),
+    sysconfig.get_path("stdlib"),
+)
+"""Folders whose code is not the user's."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -100,9 +121,10 @@ def graph_of(
             program = export(wrapped, (x, target))
     except Exception as error:
         _run_once(wrapped, x, target)
+        is_guard = isinstance(error, GuardOnDataDependentSymNode)  # whose line means nothing
+        reason = TENSORS_ALONE if is_guard else f"{_line(error)}; {TENSORS_ALONE}"
         raise DeployError(
-            f"{type(module).__name__}: torch.export cannot capture it: {_line(error)}; "
-            f"its forward must not depend on values"
+            f"{type(module).__name__}: torch.export cannot capture it{_place(error)}: {reason}"
         ) from None
     firsts, program = _firsts(wrapped), plain(program)
     try:
@@ -150,6 +172,16 @@ def _said(given: Any) -> str:
 def _line(error: Exception) -> str:
     """The first line of what it says, and its kind if that is nothing."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _place(error: Exception) -> str:
+    """The last line of the user's own code that it comes from: of no package."""
+    own = [f for f in extract_tb(error.__traceback__) if not _is_library(f.filename)]
+    return f" at {own[-1].filename}, line {own[-1].lineno}, `{own[-1].line}`" if own else ""
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or file.startswith(LIBRARIES)
 
 
 def _tensors(name: str, given: Any) -> Any:
@@ -255,11 +287,13 @@ def _calls(importer: Importer, module: Any, mistakes: list[DeployError]) -> None
         try:
             _call(importer, node)
         except DeployError as error:
-            may_follow = not missing.isdisjoint(node.all_input_nodes)
-            if isinstance(error, NoKernelError) or not may_follow:
+            sources = missing.intersection(node.all_input_nodes)
+            is_own = isinstance(error, NoKernelError) and not any(map(_is_of_values, sources))
+            if is_own or not sources:
                 mistakes.append(error)
             missing.add(node)
-            importer.known[node] = _stand_in(importer.graph, node.name, node.meta.get("val"))
+            if not _is_of_values(node):
+                importer.known[node] = _stand_in(importer.graph, node.name, node.meta.get("val"))
 
 
 def _placeholder(
@@ -317,7 +351,11 @@ def _call(importer: Importer, node: Any) -> None:
     layer = importer.layer = _layer(node)
     operator = _operator(node)
     rule = ATEN.get(operator)
-    where = f"layer {layer or '(the module)'}: {operator}"
+    is_of_loss = len(node.meta.get("nn_module_stack", ())) == 1
+    where = f"{'the loss' if is_of_loss else f'layer {layer}'}: {operator}"
+    if _is_of_values(node):
+        is_tensor = isinstance(node.meta["val"], torch.Tensor)
+        raise DeployError(f"{where}: {SHAPES_STAY if is_tensor else TENSORS_ALONE}")
     if rule is None and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         raise NoKernelError(
             f"{where}: random numbers of its own; dropout has them: let others come with x"
@@ -338,6 +376,16 @@ def _call(importer: Importer, node: Any) -> None:
         importer.known[node] = rule(importer, *node.args, **node.kwargs)
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise DeployError(f"{where}: {error}") from None
+
+
+def _is_of_values(node: Any) -> bool:
+    """Is it a number of Python that depends on what is computed, or does such a number say how
+    many elements it has?
+    """
+    result = node.meta.get("val")
+    if isinstance(result, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in result.shape)
+    return isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _folded(importer: Importer, node: Any, *, has_rule: bool) -> np.ndarray | None:
@@ -366,7 +414,7 @@ def _folded(importer: Importer, node: Any, *, has_rule: bool) -> np.ndarray | No
 
 def _is_empty(node: Any) -> bool:
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and not value.numel()
+    return isinstance(value, torch.Tensor) and not _is_of_values(node) and not value.numel()
 
 
 def _moved(importer: Importer, node: Any) -> str:
@@ -374,7 +422,7 @@ def _moved(importer: Importer, node: Any) -> str:
     source, *others = node.args
     shape = importer.shape(source)
     numbers = torch.arange(math.prod(shape)).reshape(shape)
-    where = f"layer {importer.layer or '(the module)'}: {node.target.__name__}"
+    where = f"layer {importer.layer}: {node.target.__name__}"
     try:
         given = torch.fx.map_arg(others, lambda n: torch.tensor(importer.array(n)))
     except DeployError as error:

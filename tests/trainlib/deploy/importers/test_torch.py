@@ -648,7 +648,8 @@ def test_a_table_whose_gradients_go_by_frequency_is_refused():
 
 def test_a_module_that_cannot_be_captured_prints_nothing(capfd):
     module = Of(lambda m, x: x[: int(x.sum().item())])
-    with pytest.raises(DeployError, match=r"^Of: torch\.export cannot capture it: .*$"):
+    message = r"^Of: torch\.export cannot capture it at .*test_torch\.py, line \d+, `.*`: "
+    with pytest.raises(DeployError, match=message):
         graph_of(module, F.mse_loss, torch.ones(2, 4), torch.ones(2, 4))
     assert capfd.readouterr() == ("", "")
 
@@ -658,8 +659,51 @@ def test_a_module_that_depends_on_values_is_refused():
         def forward(self, x):
             return x if x.sum() > 0 else -x
 
-    with pytest.raises(DeployError, match=r"^Depends: torch\.export cannot capture it: .*$"):
+    message = (
+        r"^Depends: torch\.export cannot capture it at .*test_torch\.py, line \d+, "
+        r"`return x if x\.sum\(\) > 0 else -x`: numbers that are computed stay tensors: "
+    )
+    with pytest.raises(DeployError, match=message):
         graph_of(Depends(), F.mse_loss, torch.randn(2), torch.randn(2))
+
+
+NUMBER = (
+    ": item: numbers that are computed stay tensors: float(), .item(), .numpy(), and `if` of them "
+    "are of Python, which runs once, before the first batch; take torch.where to choose, a mask's "
+    "product to leave out"
+)
+COUNT = (
+    ": what is computed says how many elements there are; shapes are the same in all batches: take "
+    "a mask's product, or torch.where, in place of the elements that it chooses"
+)
+
+
+@pytest.mark.parametrize(
+    ("forward", "loss", "message"),
+    [
+        (lambda m, x: m.a(x) * x.max().item(), F.mse_loss, f"layer item{NUMBER}"),
+        (lambda m, x: m.a(x), lambda y, t: F.mse_loss(y, t) * y.mean().item(), f"the loss{NUMBER}"),
+        (
+            lambda m, x: m.a(x),
+            lambda y, t: y.sum() / max((y > 0).sum().item(), 1),
+            f"the loss{NUMBER}",
+        ),
+        (
+            lambda m, x: m.a(x),
+            lambda y, t: F.mse_loss(y, t) + y[y > 0].sum(),
+            f"the loss: index.Tensor{COUNT}",
+        ),
+        (
+            lambda m, x: m.a(x).masked_select(x > 0).mean() + x,
+            F.mse_loss,
+            f"layer masked_select: masked_select{COUNT}",
+        ),
+    ],
+)
+def test_what_python_reads_of_what_is_computed_is_refused_once(forward, loss, message):
+    module = Of(forward, a=nn.Linear(4, 4))
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        graph_of(module, loss, torch.ones(2, 4), torch.ones(2, 4))
 
 
 def test_a_parameter_that_the_loss_does_not_depend_on_does_not_learn():
