@@ -31,7 +31,8 @@ def fitted(
     build          build(schedule, swaps=None); with an error as swaps, it lets values lie in the
                    HyperRAM
 
-    raises         TooLargeError, which says what recomputation would need, and what `build` raises
+    raises         TooLargeError, which says what recomputation would need, and why the HyperRAM
+                   does not help; and what `build` raises
     """
     plain = schedule_of(())
     try:
@@ -42,7 +43,9 @@ def fitted(
     names = [name for name in candidates(plain.reference) if name in made]  # not of other batches
     most = _bytes(plain) - first.lack
     again = ((schedule, None) for schedule in _by_count(schedule_of, names, most))
-    swapped = ((schedule, first) for schedule in _by_time(schedule_of, names, estimate, most))
+    reasons = list[str]()
+    timed = _by_time(schedule_of, names, estimate, most, reasons)
+    swapped = ((schedule, first) for schedule in timed)
     suffices = names and _bytes(schedule_of(names)) <= most
     for schedule, swaps in chain(again, swapped) if suffices else chain(swapped, again):
         try:
@@ -50,7 +53,9 @@ def fitted(
         except TooLargeError as error:
             if swaps is None:
                 least = min(least, error, key=lambda each: each.needed)
-    message = f"{first}; with recomputation it needs {least.needed}"
+            reasons += [error.swaps] if error.swaps else []
+    message = f"{first}; with recomputation it needs {least.needed:,}"
+    message += f"; the HyperRAM does not help: {reasons[-1]}" if reasons else ""
     raise TooLargeError(message, least.needed, least.lack, least.code)
 
 
@@ -71,22 +76,26 @@ def _by_time(
     names: Sequence[str],
     estimate: Estimate,
     most: int,
-) -> list[Schedule]:
+    reasons: list[str],
+) -> Iterator[Schedule]:
     """Schedules whose values may lie in the HyperRAM, those first that should take fewest cycles:
     more and more is computed again, until copies are hidden or that gains nothing.
+
+    reasons    gets why others do not fit
     """
     tried: list[tuple[int, Schedule]] = []
     for count in dict.fromkeys(-(-len(names) * part // MORE) for part in range(MORE + 1)):
         schedule = schedule_of(names[:count])
         try:
             computed, cycles = estimate(schedule, most)
-        except NoRoom:
+        except NoRoom as error:
+            reasons.append(str(error))
             continue
         is_better = not tried or cycles < tried[-1][0]
         tried.append((cycles, schedule))
         if not is_better or cycles <= HIDDEN * computed:
             break
-    return [schedule for _, schedule in sorted(tried, key=lambda each: each[0])]
+    yield from (schedule for _, schedule in sorted(tried, key=lambda each: each[0]))
 
 
 def _enough(

@@ -30,7 +30,7 @@ from trainlib.deploy.swap_code import SwapCode, is_point
 from trainlib.deploy.swap_order import Copy
 from trainlib.deploy.tiles import Tiles
 from trainlib.primitive.tensor import WORD, Arrays
-from trainlib.tiling.functions import Functions, Record, decoded
+from trainlib.tiling.functions import Function, Functions, Record, decoded
 from trainlib.tiling.warm_up import repeated
 
 ENDLESS = 1 << 30  # steps, where the host ends the run
@@ -38,6 +38,8 @@ CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more tha
 CODE_OF_COPIES = 2048  # bytes: about what the choice of copies changes
 ATTEMPTS = 2  # at the room for code, before the last one
 ROUNDED = 256  # bytes: code arenas are multiples of it
+UNSWAPPED = "copies are in one order, and parts of the step are repeated or left out"
+PROGRAM = "train"  # its name
 COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
 
 
@@ -175,6 +177,7 @@ class _Maker:
     ) -> None:
         self.swaps, self.homes = swaps, dict[str, int]()
         self.swapped: SwapPlan | None = None
+        self.unswapped = "" if can_swap(schedule) else UNSWAPPED
         self.schedule, self.chip, self.cores = schedule, chip, cores
         self.batches, self.steps = batches, steps
         self.calls = [tiles.chosen(call_of(schedule.graph, node)) for node in schedule.nodes]
@@ -185,13 +188,13 @@ class _Maker:
 
     def built(self, code: int) -> Built:
         """The program, with so many bytes of room for code."""
-        k = new_kernel(self.chip, "train", code=_rounded(code))
+        k = new_kernel(self.chip, PROGRAM, code=_rounded(code))
         start = k.l2.next
         server = k.label("swap_server") if self.swaps else None
         with team_of(k, self.chip, self.cores, server) as team:
             swap = self.swap = SwapCode(k, team) if self.swaps else None
             functions = Functions(k, team)
-            self.functions = [functions.of(*point) for point in self.points]
+            self.functions = [self._function(functions, n) for n in range(len(self.points))]
             if self.batches:
                 self.pool = Pool.of(k, self.schedule, self.batches, self.steps)
             tables = k.l2.next - start
@@ -206,7 +209,7 @@ class _Maker:
             if self.last is not None or lack > 0:
                 needed = self.chip.l2.size + lack
                 message = self._too_large(memory, needed, size, tables)
-                raise TooLargeError(message, needed, lack, size)
+                raise TooLargeError(message, needed, lack, size, self.unswapped)
             self.last = lack
             raise _WrongRoom(size)
         for name, array in self.schedule.graph.arrays.items():
@@ -225,6 +228,24 @@ class _Maker:
             tuple(self.copies),
             self.homes,
         )
+
+    def _function(self, functions: Functions, number: int) -> Function:
+        """The function of a call.
+
+        raises    KernelError with the layer's name
+        """
+        try:
+            return functions.of(*self.points[number])
+        except CodeTooLarge:
+            raise
+        except KernelError as error:
+            call = self.calls[number]
+            layer = call.region.rpartition(" ")[0]
+            way = "a chip with a larger l1.size, or a smaller layer"
+            if self.schedule.nodes[number].element != "f32":
+                way = f'f32 for the layer, dtypes = {{"{layer}": "f32"}}, ' + way
+            reason = str(error).removeprefix(f"{PROGRAM}: ")
+            raise KernelError(f"layer {call.region}, {call.kernel}: {reason}; take {way}") from None
 
     @property
     def copies(self) -> Sequence[Copy]:
@@ -265,7 +286,7 @@ class _Maker:
                 self.homes = self._homes(swapped.homes)
                 lack = 0
             except NoRoom as error:
-                lack = error.lack
+                lack, self.unswapped = error.lack, str(error)
         self.blocks = memory.blocks
         for name in graph.values:
             root, offset = graph.place(name)
@@ -288,10 +309,13 @@ class _Maker:
         }
 
     def _too_large(self, memory: Memory, needed: int, code: int, tables: int) -> str:
+        inputs = self.schedule.graph.of_role("input")
+        is_one = all(value.shape[0] == 1 for value in inputs)
+        smaller = "" if is_one else "take smaller batches and accumulate, "
         return (
-            f"the step needs {needed} bytes of L2, there are {self.chip.l2.size}: {memory.peak} "
-            f"for values ({memory.static} of them stay), {code} for code, {tables} for tables; "
-            f"take smaller batches and accumulate, freeze layers, or a chip with a larger l2.size"
+            f"the step needs {needed:,} bytes of L2, there are {self.chip.l2.size:,}: "
+            f"{memory.peak:,} for values ({memory.static:,} of them stay), {code:,} for code, "
+            f"{tables:,} for tables; {smaller}freeze layers, or take a chip with a larger l2.size"
         )
 
     def _emit(self, k: Kernel, team: Team) -> None:

@@ -27,9 +27,10 @@ from trainlib.deploy.memory import Block, Memory, plan
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.swap_order import PAGE, Absence, Copy, Gap, copy_cycles, ordered
 
-ATTEMPTS = (1.3, 1.0), (1.0, 1.0), (1.0, 1.4), (1.0, 2.0)
-"""How copies are planned, until there is room: their places are kept free so many times their own
-cycles before they must be over; a node takes so many times its cycles, since it waits for them."""
+ATTEMPTS = (1.3, 1.0), (1.0, 1.0), (1.0, 1 / 1.4), (1.0, 0.5), (0.0, 0.0)
+"""How copies are planned, until there is room: the place of one to L2 is kept free so many times
+its cycles before it must be over; and one takes so many times its cycles, since nodes wait for it.
+At last none takes any: a value is absent at all nodes between two that use it."""
 LEAST = 2048  # bytes of a value: smaller ones are not worth two copies
 HOMES = "parameter", "buffer", "state"  # roles of what may lie in the HyperRAM between steps
 ROUNDS = 2  # gaps may be chosen so often: others that are in their way are given up
@@ -42,10 +43,10 @@ def can_swap(schedule: Schedule) -> bool:
 
 
 class NoRoom(Exception):
-    """L2 is too small even so; `lack`: bytes that are missing."""
+    """L2 is too small even so; `lack`: bytes that are missing; the message: why that is."""
 
-    def __init__(self, lack: int) -> None:
-        super().__init__(lack)
+    def __init__(self, lack: int, why: str = "") -> None:
+        super().__init__(why)
         self.lack = lack
 
 
@@ -78,6 +79,7 @@ class Swaps:
     cycles: Sequence[int]
     has_host: bool = True
     early: float = field(init=False)
+    taken: float = field(init=False)
     starts: list[int] = field(init=False)
     changed: dict[str, set[int]] = field(default_factory=dict)
 
@@ -91,13 +93,31 @@ class Swaps:
         raises    NoRoom
         """
         error = NoRoom(0)
-        for self.early, longer in ATTEMPTS:
-            self.starts = [0, *accumulate(int(longer * cycles) for cycles in self.cycles)]
+        self.starts = [0, *accumulate(self.cycles)]
+        self._check(static, temporary, room)
+        for self.early, self.taken in ATTEMPTS:
             try:
                 return self._plan(static, temporary, start, room, ram)
             except NoRoom as found:
                 error = found
         raise error
+
+    def _check(self, static: Sequence[Block], temporary: Sequence[Block], room: int) -> None:
+        """raises    NoRoom if what a node needs at once takes more than so many bytes"""
+        self.early, self.taken = ATTEMPTS[-1]
+        timed = self._timed(self._gaps(static, temporary))
+        live = self._live(_absent([*static, *temporary], timed))
+        place = int(live.argmax())
+        if (lack := int(live[place]) - room) > 0:
+            where = "what is there between steps"
+            if place < len(self.nodes):
+                node = self.nodes[place]
+                where = f"layer {node.layer}, {node.step} ({node.op})"
+            raise NoRoom(
+                lack,
+                f"{where} takes {live[place]:,} bytes at once, there are "
+                f"{max(room, 0):,} beside code and tables",
+            )
 
     def _plan(
         self, static: Sequence[Block], temporary: Sequence[Block], start: int, room: int, ram: int
@@ -126,7 +146,7 @@ class Swaps:
             if not more:
                 break
             chosen = [*(t.gap for t in timed), more]
-        raise NoRoom(lack)
+        raise NoRoom(lack, f"values that are there at once lie so that {lack:,} bytes are missing")
 
     def _live(self, blocks: Iterable[Block]) -> np.ndarray:
         """Bytes that are there at each node, and at the end."""
@@ -173,7 +193,7 @@ class Swaps:
         due = self.starts[-1]
         for gap in sorted(chosen, key=lambda gap: -gap.after):
             due = min(due, self.starts[gap.after])
-            due -= int(self.early * copy_cycles(gap.size))
+            due -= int(self.early * self.taken * copy_cycles(gap.size))
             least = 0 if gap.wraps else gap.before + 1
             gates[gap] = max(bisect_right(self.starts, due) - 1, least)
         known = {gap for gap in chosen if self._is_known(gap, chosen)}
@@ -182,7 +202,7 @@ class Swaps:
         order = [(gap.before + 1, 0, gap) for gap in chosen if gap not in known]
         order += [(gates[gap], 1, gap) for gap in chosen]
         for gate, is_back, gap in sorted(order, key=lambda o: (*o[:2], o[2].after, o[2].name)):
-            free = max(free, self.starts[gate]) + copy_cycles(gap.size)
+            free = max(free, self.starts[gate]) + int(self.taken * copy_cycles(gap.size))
             if not is_back:
                 ends[gap] = bisect_left(self.starts, free)
         last = len(self.nodes)
@@ -236,7 +256,7 @@ class Swaps:
                 places[t.gap.name] = end
                 end += -(-t.gap.size // PAGE) * PAGE
         if end > ram:
-            raise NoRoom(end - ram)
+            raise NoRoom(end - ram, f"values take {end:,} bytes there, it has {ram:,}")
         homes = {t.gap.name: places[t.gap.name] for t in timed if t.gap.wraps}
         copies, cycles = ordered(memory, timed, places, self.cycles)
         return SwapPlan(memory, copies, homes, cycles)

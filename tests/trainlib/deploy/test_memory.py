@@ -228,9 +228,9 @@ def test_what_does_not_fit_l2_is_refused_with_what_it_takes():
     schedule = training(perceptron((512, 512, 512)), SGD(lr=0.1))
     chip = load_chip("pulp", {"l2": {"size": 1 << 20}})
     message = (
-        r"^the step needs \d+ bytes of L2, there are 1048576: \d+ for values \(\d+ of "
-        r"them stay\), \d+ for code, \d+ for tables; take smaller batches and accumulate, freeze "
-        r"layers, or a chip with a larger l2\.size$"
+        r"^the step needs [\d,]+ bytes of L2, there are 1,048,576: [\d,]+ for values \([\d,]+ of "
+        r"them stay\), [\d,]+ for code, [\d,]+ for tables; take smaller batches and accumulate, "
+        r"freeze layers, or take a chip with a larger l2\.size$"
     )
     with pytest.raises(DeployError, match=message):
         build(schedule, chip)
@@ -348,6 +348,19 @@ def test_a_step_that_does_not_fit_computes_norms_again_to_the_same_bits(batches)
 
 
 def test_a_refusal_says_what_recomputation_would_need():
-    message = r"^the step needs \d+ bytes of L2, there are 262144: .*; with recomputation it needs "
-    with pytest.raises(DeployError, match=rf"{message}\d+$"):
+    message = (
+        r"^the step needs [\d,]+ bytes of L2, there are 262,144: .*; with recomputation it needs "
+        r"[\d,]+; the HyperRAM does not help: layer \S+, backward \(\w+\) takes [\d,]+ bytes at "
+        r"once, there are [\d,]+ beside code and tables$"
+    )
+    with pytest.raises(DeployError, match=message):
         deep(load_chip("pulp", {"l2": {"size": 1 << 18}})).built()
+
+
+def test_a_refusal_says_where_the_hyperram_cannot_be_used():
+    message = (
+        r"; the HyperRAM does not help: copies are in one order, and parts of the step are "
+        r"repeated or left out$"
+    )
+    with pytest.raises(DeployError, match=message):
+        deep(load_chip("pulp", {"l2": {"size": 1 << 18}}), 2).built()

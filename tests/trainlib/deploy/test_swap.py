@@ -80,6 +80,21 @@ def test_states_may_lie_in_the_hyperram_between_steps():
     assert again.losses == most.train(given, weights=trained.weights, states=trained.states).losses
 
 
+def test_nodes_wait_for_copies_that_take_longer_than_they_do(monkeypatch):
+    for module in ("program", "estimate"):
+        monkeypatch.setattr(
+            f"trainlib.deploy.{module}.node_cycles", lambda points, _: [1 for _ in points]
+        )
+    given = batches(2)
+    most, least = (deployed(size, optimizer=Adam(lr=0.01)) for size in (LARGE, SMALL))
+    assert least.built().faults() == []
+    assert least.built().copies
+    expected, found = most.train(given), least.train(given)
+    assert found.losses == expected.losses
+    for name, array in (expected.weights | expected.states).items():
+        assert np.array_equal((found.weights | found.states)[name], array), name
+
+
 def test_a_program_that_holds_its_batches_swaps_too():
     given = batches(2)
     built = deployed(SMALL, 6).with_data(given[:1], steps=2)
@@ -206,5 +221,6 @@ def test_what_is_absent_leaves_its_place_to_others():
 
 
 def test_a_hyperram_that_is_too_small_helps_nothing():
-    with pytest.raises(DeployError, match=r"^the step needs \d+ bytes of L2, there are 262144: "):
+    message = r"^the step needs [\d,]+ bytes of L2, there are 262,144: .* it has 4,096$"
+    with pytest.raises(DeployError, match=message):
         deployed(SMALL, hyperram={"size": 4096}).built()

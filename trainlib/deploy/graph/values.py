@@ -60,11 +60,12 @@ class TooLargeError(DeployError):
     needed    bytes of L2 that it takes
     lack      how many too many that is
     code      those of them that are code
+    swaps     why values in the HyperRAM do not help
     """
 
-    def __init__(self, message: str, needed: int, lack: int, code: int) -> None:
+    def __init__(self, message: str, needed: int, lack: int, code: int, swaps: str = "") -> None:
         super().__init__(message)
-        self.needed, self.lack, self.code = needed, lack, code
+        self.needed, self.lack, self.code, self.swaps = needed, lack, code, swaps
 
 
 @dataclass(frozen=True)
