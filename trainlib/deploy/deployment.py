@@ -5,6 +5,7 @@ trained = deployed.train([(x0, t0), (x1, t1)], gradients=True)
 trained.losses, trained.weights["conv1.weight"], trained.gradients[0]["conv1.weight"]
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from trainlib.deploy.running import Report, Running, inputs_of
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.step import evaluation, training
 from trainlib.deploy.tiles import Tiles, Tuned
+from trainlib.deploy.underflow import lost_gradients, may_underflow, underflow_warning
 
 Batch = Sequence[Any]
 Rate = Callable[[int], float]
@@ -111,6 +113,7 @@ class Deployed:
     progress: Callable = nullcontext
     _built: dict[Any, Built] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
+    _is_checked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         most = self.chip.cores
@@ -202,6 +205,8 @@ class Deployed:
         lr           the learning rate by step, or of all
         on_batch     called with the number of a batch, from 0, and its loss
 
+        warns     once, where f16 without a loss scale loses gradients
+
         raises    DeployError
         """
         built = self.built(keeps_gradients=gradients)
@@ -220,6 +225,8 @@ class Deployed:
         losses: list[float] = []
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
+            if number == 0:
+                self._warn(batch, given)
             if lr is not None and number % self.accumulate == 0:
                 rate = _rate(lr, number // self.accumulate)
                 rates = {LR: rate, MINUS_LR: -rate}
@@ -243,6 +250,29 @@ class Deployed:
         self.weights = running.read(names)
         self.weights |= {n: self.weights[first] for n, first in graph.tied.items()}
         return Trained(losses, self.weights, running.read(kept), found, running.report())
+
+    def underflow(self, batch: Batch, weights: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """The share of each parameter's gradient that is 0 because it is computed with FP16: none
+        where that is little. It takes about as long as the simulation of a batch.
+
+        weights    by state_dict's names; those of the network by default
+
+        raises    DeployError
+        """
+        inputs = inputs_of(evaluation(self.graph, ()), batch)
+        values = self.graph.values
+        given = {n: typed(values[n], a) for n, a in {**(weights or {}), **inputs}.items()}
+        return lost_gradients(self.graph, self.precision, given)
+
+    def _warn(self, batch: Batch, weights: Mapping[str, Any]) -> None:
+        """Warn, once, if FP16 loses gradients."""
+        if self._is_checked or not may_underflow(self.precision):
+            return
+        self._is_checked = True
+        known = {n: a for n, a in weights.items() if n in self.graph.values}
+        if lost := self.underflow(batch, known):
+            message = underflow_warning(lost, len(self.graph.trained))
+            warnings.warn(message, stacklevel=3)
 
     def evaluate(
         self, batches: Iterable[Batch], weights: Mapping[str, Any] | None = None
@@ -324,7 +354,12 @@ def deploy(
     dtypes: Mapping[str, str] | None = None,
     master: str = "f32",
     loss_scale: Scale = None,
-    **how: Any,
+    accumulate: int = 1,
+    mean: bool = False,
+    cores: int | None = None,
+    tuned: Tuned | None = None,
+    engine: str = "compiled",
+    progress: Callable = nullcontext,
 ) -> Deployed:
     """Plan the training of a torch.nn.Module.
 
@@ -335,7 +370,11 @@ def deploy(
     dtypes        the same by patterns of their names: {"head.*": "f32"}
     master        of parameters and the optimiser's state: "f32"
     loss_scale    None, a power of two, "dynamic", or a LossScale
-    how           of Deployed: accumulate, mean, cores, tuned, engine, progress
+    accumulate    batches of a step, whose gradients are added, or averaged if `mean`
+    cores         that compute; None: all of the chip
+    tuned         tiles that have been measured: autotuner.tuned.tuned_by(Database(...), chip)
+    engine        "compiled", or "event", the slow definition
+    progress      progress(what) is a context that shows what takes long
 
     raises    DeployError; TypeError for arguments of another kind; ImportError without torch
     """
@@ -355,7 +394,9 @@ def deploy(
                 module.training = mode
 
     precision = Precision.of(dtype, dtypes, loss_scale, master)
-    return Deployed(graph, optimizer, spec, evaluated, precision=precision, **how)
+    how: dict[str, Any] = {"accumulate": accumulate, "mean": mean, "cores": cores, "tuned": tuned}
+    how |= {"precision": precision, "engine": engine, "progress": progress}
+    return Deployed(graph, optimizer, spec, evaluated, **how)
 
 
 def _check(batch: Any, loss: Any, optimizer: Any) -> None:

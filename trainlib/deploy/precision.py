@@ -101,6 +101,11 @@ class Precision:
 
         raises    DeployError
         """
+        if not isinstance(dtypes, Mapping | None):
+            raise DeployError(
+                f"dtypes = {dtypes!r}; it is types by patterns of layers' names, such as "
+                f'{{"head.*": "f32"}}; dtype is that of all'
+            )
         for name in (dtype, *(dtypes or {}).values()):
             if name not in TYPES:
                 raise DeployError(f"dtype = {name!r}; there are {', '.join(TYPES)}")
@@ -116,6 +121,10 @@ class Precision:
         elif isinstance(loss_scale, int | float):
             loss_scale = float(loss_scale)
             _check_power("loss_scale", loss_scale, 2.0**-126, 2.0**126)
+        elif not isinstance(loss_scale, LossScale | None):
+            raise DeployError(
+                f"loss_scale = {loss_scale!r}; it is a power of two, 'dynamic' or a LossScale"
+            )
         return cls(dtype, dict(dtypes or {}), loss_scale)
 
     @property

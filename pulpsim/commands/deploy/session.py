@@ -1,5 +1,6 @@
 """pulpsim deploy: a network, planned for a chip, trained there, and held against PyTorch."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autotuner.measurement_store import Database
@@ -129,8 +131,7 @@ def _compare(options: Options) -> int:
     for variant in variants(options.precision):
         job, trained = make(replace(options, precision=variant.precision), chip), None
         if not options.plans_only:
-            with _bar(len(job.batches), f"training in {variant.name}") as note:
-                trained = job.deployed.train(job.batches, on_batch=note)
+            trained = _train(job, console, f"training in {variant.name}")
         found.append(Compared(variant, job.deployed, trained))
     show_comparison(found, options.network, console)
     if options.json:
@@ -256,8 +257,7 @@ def _carry_out(options: Options, job: _Job) -> int:
         write("-o", options.output, elf)
     trained = check = None
     if not options.plans_only:
-        with _bar(len(batches)) as note:
-            trained = deployed.train(batches, on_batch=note)
+        trained = _train(job, console)
         show_run(deployed, trained, options.network, console)
     if trained and job.check:
         check = job.check(trained)
@@ -270,6 +270,15 @@ def _carry_out(options: Options, job: _Job) -> int:
     if options.json:
         write_json(json_of(deployed, options.network, trained, check), options.json)
     return SUCCESS if check is None or check["correct"] else WRONG
+
+
+def _train(job: _Job, console: Console, what: str = "training") -> Trained:
+    """Train with all batches; print what it warns of."""
+    with warnings.catch_warnings(record=True) as found, _bar(len(job.batches), what) as note:
+        trained = job.deployed.train(job.batches, on_batch=note)
+    for warning in found:
+        console.print(f"warning: {warning.message}", soft_wrap=True)
+    return trained
 
 
 @contextmanager

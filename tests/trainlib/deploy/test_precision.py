@@ -2,6 +2,7 @@
 
 import copy
 import re
+import warnings
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from firmware.builder import KernelError  # noqa: E402
 from tests.trainlib.primitives import check, check_in_registers  # noqa: E402
 from trainlib.deploy import SGD, Adam, DeployError, LossScale, deploy  # noqa: E402
 from trainlib.deploy.interpret import Interpreter  # noqa: E402
@@ -113,6 +115,62 @@ def test_gradients_below_the_least_half_are_there_with_a_scale():
     assert not found(None).any()
     assert found(2.0**16).all()
     assert np.isfinite(found(2.0**16)).all()  # the scale itself is more than the largest half
+
+
+class Deep(nn.Module):
+    """Layers whose loss is a mean over many elements: small gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 1, 3, padding=1)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x) * 0.01
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "is_warned"),
+    [
+        ("f16", None, True),
+        ("f16", 2.0**14, False),
+        ("f16", "dynamic", False),
+        ("bf16", None, False),
+    ],
+)
+def test_gradients_that_f16_loses_are_warned_of(dtype, scale, is_warned):
+    torch.manual_seed(0)
+    batch = torch.randn(2, 1, 16, 16), 0.02 * torch.randn(2, 1, 16, 16)
+    how = {"loss": lambda y, t: 0.02 * F.mse_loss(y, t), "optimizer": SGD(lr=0.1)}
+    deployed = deploy(Deep(), batch=batch, dtype=dtype, loss_scale=scale, **how)
+    with warnings.catch_warnings(record=True) as found:
+        trained = deployed.train([batch], gradients=True)
+        deployed.train([batch])  # it is said once
+    zeros = {name: float((g == 0).mean()) for name, g in trained.gradients[0].items()}
+    assert any(share >= 0.5 for share in zeros.values()) == is_warned
+    if not is_warned:
+        assert found == []
+        return
+    lost = deployed.underflow(batch)
+    assert {name: pytest.approx(share, abs=0.02) for name, share in zeros.items() if share} == lost
+    assert [str(warning.message) for warning in found] == [
+        "gradients of 3 of 4 parameters have zeros in f16 that they have not in f32, 100 % of "
+        "layers.0.weight's in the first batch: numbers below 6e-8 are lost; scale the loss "
+        "(loss_scale='dynamic', --loss-scale dynamic), or take bf16"
+    ]
+
+
+def test_a_layer_that_is_too_wide_in_halves_is_named_with_the_way_out():
+    module, batch = nn.Sequential(nn.Linear(16200, 4)), (torch.randn(1, 16200), torch.tensor([1]))
+    how = {"loss": F.cross_entropy, "batch": batch, "optimizer": SGD(lr=0.1), "dtype": "bf16"}
+    message = (
+        r"^layer 0 forward, linear_fw_bf16: the smallest tile of n = 1, co = \d needs \d+ bytes of "
+        r"L1 with buffers = 2, \d+ are free; none fits; take f32 for the layer, "
+        r'dtypes = \{"0": "f32"\}, a chip with a larger l1\.size, or a smaller layer$'
+    )
+    with pytest.raises(KernelError, match=message):
+        deploy(module, **how).built()
+    assert deploy(module, **how, dtypes={"0": "f32"}).built().faults() == []
 
 
 class Mixed(nn.Module):

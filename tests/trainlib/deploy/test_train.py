@@ -409,6 +409,7 @@ def test_numbers_that_there_are_no_rows_or_classes_for_are_refused(x, target, me
             "torch.nn.functional.cross_entropy",
         ),
         ({"optimizer": "sgd"}, "optimizer: a str; it is a SGD, Adam or AdamW of trainlib.deploy"),
+        ({"epochs": 3}, "deploy() got an unexpected keyword argument 'epochs'"),
     ],
 )
 def test_arguments_of_another_kind_are_refused(given, message, with_loss):

@@ -36,6 +36,13 @@ class Floor(nn.Module):
 def unknown():
     return nn.Sequential(nn.Linear(6, 3), Floor())
 
+class Faint(nn.Module):
+    def forward(self, x):
+        return x * 1e-7
+
+def faint():
+    return nn.Sequential(nn.Linear(6, 4), Faint())
+
 def layers():
     return nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2),
@@ -116,6 +123,13 @@ def test_the_network_of_the_examples_is_as_near_as_it_must_be(seed: int) -> None
     result = deploy(f"{network}:build", "--input", "4x1x8x8", "--verify", "--seed", str(seed))
     assert result.exit_code == 0, result.output
     assert "10 of 10 gradients are as near as they must be" in result.output
+
+
+def test_gradients_that_f16_loses_are_warned_of(model: Path) -> None:
+    network = f"{model}:faint", "--input", "2x6", "--loss", "mse", "--dtype", "f16"
+    said = " ".join(deploy(*network).output.split())
+    assert "warning: gradients of 2 of 2 parameters have zeros in f16 that they have not" in said
+    assert "warning" not in deploy(*network, "--loss-scale", "dynamic").output
 
 
 def test_a_wrong_gradient_is_told(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
