@@ -8,9 +8,9 @@ from pydantic import Field
 
 from firmware.builder import Kernel
 from firmware.runtime import Team
-from trainlib.codegen.batch_loop import images_of
 from trainlib.gemm.matmul import lanes_of, matmul_f32, nearly_cost
 from trainlib.gemm.matmul_ops import (
+    FREE,
     LARGEST,
     PAD,
     POINT,
@@ -20,6 +20,7 @@ from trainlib.gemm.matmul_ops import (
     may_be_told,
     timed_by,
 )
+from trainlib.gemm.stack_split import Stacked, each_matrix, stack_of
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
@@ -85,23 +86,35 @@ def tiling(element: Element, a: BatchedMatmulArguments) -> Tiling:
         how |= {f"{name.lower()}_line": tile.part(name).row for name in boxes}
         apart = {name: tile.part(name).strides[0] for name in boxes}
         places = {name: at[name] for name in boxes}
-        with images_of(k, tile["b"], places, apart) as own:
-            how["accumulate"] = a.accumulate or not tile.is_first
-            how["told"] = at.get(EACH)
-            matmul_f32(k, team, own["A"], own["B"], own["C"], *sizes, **how)
+        how["accumulate"] = a.accumulate or not tile.is_first
+        how["told"] = at.get(EACH)
+        stack = stacked(tile, team.cores)[1] if is_free else [Stacked(0, tile["b"], 1)]
+        for group, own in each_matrix(k, team, stack, places, apart):
+            matmul_f32(k, group, own["A"], own["B"], own["C"], *sizes, **how)
 
     cut = Dim("n", a.n, min(UNIT, a.n)), Dim("m", a.m, min(UNIT, a.m))
     dims = [Dim("b", a.batch), *cut]
     if not is_whole:
         dims.append(Dim("k", a.k, is_summed=True))
 
-    def cost(tile: TileShape) -> CodeCost:
+    def stacked(tile: TileShape, cores: int) -> tuple[CodeCost, list[Stacked]]:
+        """The cost of a tile, and which of its matrices cores share: strips of whole matrices are
+        tried, of which there are few sizes.
+        """
         sizes = tile["n"], tile["k"], tile["m"]
         starts = a.accumulate or not tile.is_first or has_told and tile["k"] < a.k
-        stored = {"trans_a": a.trans_a, "trans_b": a.trans_b}
-        of_one = nearly_cost(*sizes, a.likely_cores, starts=starts, **stored)
-        return of_one._replace(cycles=tile["b"] * of_one.cycles)
+        how = {"trans_a": a.trans_a, "trans_b": a.trans_b, "starts": starts}
+        is_whole = sizes == (a.n, a.k, a.m)
 
+        def one(some: int) -> CodeCost:
+            return nearly_cost(*sizes, some, has_strips=is_whole and some == cores, **how)
+
+        return stack_of(tile["b"], cores, one)
+
+    def cost(tile: TileShape) -> CodeCost:
+        return stacked(tile, a.likely_cores)[0]
+
+    is_free = not element.is_half and all(point[name] is None for name in FREE)
     has_told = may_be_told(point, element)
     rate = RATE * WORD / element.size
     how: Any = timed_by(cost, point, element) | {"rest_first": not element.is_half}

@@ -273,10 +273,12 @@ def nearly_cost(
     trans_a: bool = False,
     trans_b: bool = False,
     starts: bool = False,
+    has_strips: bool = False,
 ) -> CodeCost:
     """The cost of a product of single precision whose point is chosen, nearly; cheaper than that.
 
-    starts    do the sums start with something that is loaded?
+    starts        do the sums start with something that is loaded?
+    has_strips    are strips tried, too? It takes as long as to choose it
     """
     x = Operands(
         *(0, 0, 0, None, depth),
@@ -285,7 +287,14 @@ def nearly_cost(
         WORD * m,
         accumulates=starts,
     )
-    cycles, shares = in_one_or_two(n, m, cores, lambda *part: timed_blocking(x, *part))
+
+    def choose(rows: int, columns: int, cores: int) -> tuple[int, Blocking]:
+        return timed_blocking(x, rows, columns, cores)
+
+    if has_strips:
+        cycles, shares = shares_of(x, n, m, cores, choose, shares_registers=True)
+    else:
+        cycles, shares = in_one_or_two(n, m, cores, choose)
     return CodeCost(cycles, max(sum(_code_of(x, p) for p in share.pieces) for share in shares))
 
 

@@ -69,13 +69,13 @@ class Share:
 class Group(Team):
     """Cores first .. first+cores-1 of a team, numbered from 0; they meet with the others."""
 
-    def __init__(self, k: Kernel, first: int, cores: int) -> None:
-        super().__init__(k, cores)
-        self.first = first
+    def __init__(self, team: Team, first: int, cores: int) -> None:
+        super().__init__(team.k, cores)
+        self.team, self.first = team, first
 
     def core(self, rd: Register) -> None:
         """Load the number of the core in the group."""
-        super().core(rd)
+        self.team.core(rd)
         if self.first:
             self.k.addi(rd, rd, -self.first)
 
@@ -88,11 +88,12 @@ def emit_shares(
         core, end = k.x(2)
         if len(shares) > 1:
             team.core(core)
-        _emit_own(k, core, end, shares, emit)
+        _emit_own(k, team, core, end, shares, emit)
 
 
 def _emit_own(
     k: Kernel,
+    team: Team,
     core: Register,
     end: Register,
     shares: Sequence[Share],
@@ -103,10 +104,10 @@ def _emit_own(
         with k.scope():
             k.free(core, end)
             for piece in share.pieces:
-                emit(Group(k, share.first, share.cores), piece)
+                emit(Group(team, share.first, share.cores), piece)
         return
     k.li(end, share.first + share.cores)
     with k.if_(LT, core, end):
-        _emit_own(k, core, end, [share], emit)
+        _emit_own(k, team, core, end, [share], emit)
     with k.else_():
-        _emit_own(k, core, end, others, emit)
+        _emit_own(k, team, core, end, others, emit)
