@@ -418,6 +418,7 @@ def _shares(ys: Axis, panels: int, cores: int) -> tuple[tuple[int, ...], tuple[i
     return tuple(counts), tuple(parts)
 
 
+@cache
 def _lines(
     xs: Axis, cols: int, channels: int, element: Element, lanes: int, apart: int
 ) -> np.ndarray:

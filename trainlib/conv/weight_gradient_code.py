@@ -1,7 +1,6 @@
 """The code of a gradient of weights: loops over rows, channels and taps around the inner loops."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
 from operator import add
@@ -97,7 +96,7 @@ class Code:
         self.k, self.team, self.g, self.point, self.others = k, team, g, point, others
         self.parts = parts
         self.tap_blocks = tap_blocks(g.xs.taps, point.rows * point.channels)
-        straight = replace(point, is_turned=False)
+        straight = point._replace(is_turned=False)
         nest = fitting(g, straight)
         assert nest, "choose has seen to it"
         self.nest, self.addresses = nest, addresses(g, straight)

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from heapq import heapify, heappop, heappush
 from itertools import pairwise, product
 from math import inf
-from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from firmware.builder import KernelError, Register
 from trainlib.codegen.inner_loop import (
@@ -175,8 +177,7 @@ class WeightGradient:
         )
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """How it is computed.
 
     rows, channels    of the block of sums
@@ -362,12 +363,12 @@ def _may_have_tasks(g: WeightGradient) -> bool:
 def _by_tasks(g: WeightGradient, cores: int, most: float) -> Iterator[tuple[float, Point]]:
     """Points with tasks, each of fewer cycles than that before, the first of fewer than so many."""
     free = dict.fromkeys(("rows", "channels", "cols", "split")) | {"is_turned": False}
-    blocks = [(point.rows, point.channels, point.cols) for point in _points(g, 1, free)]
-    for rows, channels, cols in dict.fromkeys(blocks):
-        count = -(-g.rows // rows) * -(-g.channels // channels) * g.ys.taps
-        if count > TASKS * cores:
+    wholes = list(tried_points(g, 1, free))
+    for whole, bound in zip(wholes, least(g, wholes), strict=True):
+        count = -(-g.rows // whole.rows) * -(-g.channels // whole.channels) * g.ys.taps
+        if count > TASKS * cores or bound + count * AROUND_TASK >= most * cores:
             continue
-        point = Point(rows, channels, cols, (1, cores), is_turned=False, has_tasks=True)
+        point = whole._replace(split=(1, cores), has_tasks=True)
         if _of_all_tasks(g, point) < most * cores:
             planned = _planned(g, point)
             if planned < most:
@@ -439,11 +440,10 @@ def choose(name: str, g: WeightGradient, cores: int, given: dict) -> Point:
 
 def _chosen(g: WeightGradient, cores: int, given: dict, most: float) -> tuple[float, Point | None]:
     """The point of the fewest cycles, nearly, and these, if they are fewer than so many."""
-    points = [(cycles(g, point), point) for point in _points(g, cores, given)]
     chosen, fewest = None, most
     nests: dict[Point, Nest | None] = {}
-    for least_cycles, point in sorted(points, key=itemgetter(0)):
-        shape = replace(point, split=(1, 1))
+    for least_cycles, point in by_cycles(g, list(tried_points(g, cores, given))):
+        shape = point._replace(split=(1, 1))
         if least_cycles >= fewest:
             break
         if shape not in nests:
@@ -456,6 +456,22 @@ def _chosen(g: WeightGradient, cores: int, given: dict, most: float) -> tuple[fl
     return fewest, chosen
 
 
+def by_cycles(g: WeightGradient, points: Sequence[Point]) -> Iterator[tuple[float, Point]]:
+    """Points, and their cycles, from the fewest on: only of those asked for, and of some others
+    that might come before them, the cycles are found.
+    """
+    if not points:
+        return
+    waiting = [(bound, False, index) for index, bound in enumerate(least(g, points).tolist())]
+    heapify(waiting)
+    while waiting:
+        found, is_exact, index = heappop(waiting)
+        if is_exact:
+            yield found, points[index]
+        else:
+            heappush(waiting, (cycles(g, points[index]), True, index))
+
+
 def _refusal(name: str, g: WeightGradient, cores: int, given: dict) -> KernelError:
     wanted = ", ".join(f"{key} {value}" for key, value in given.items() if value is not None)
     return KernelError(
@@ -465,7 +481,7 @@ def _refusal(name: str, g: WeightGradient, cores: int, given: dict) -> KernelErr
     )
 
 
-def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
+def tried_points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
     widths = GROUP_WIDTHS if g.groups > 1 else WIDTHS
     tried = {"rows": ROWS, "channels": CHANNELS}
     tried["cols"] = tuple(g.lanes * width for width in widths)
@@ -476,24 +492,24 @@ def _points(g: WeightGradient, cores: int, given: dict) -> Iterator[Point]:
     for is_turned in (False,) if is_straight else turns(given, g.ys.outputs == g.xs.outputs):
         outputs, taps = (g.ys if is_turned else g.xs).outputs, (g.ys if is_turned else g.xs).taps
         cols_tried = [cols for cols in sizes[2] if cols < outputs + g.lanes and not cols % g.lanes]
+        splits = []
+        for split in _splits(g, cores, given["split"]):
+            part = -(-g.rows // split[0]) if g.groups == 1 else g.rows
+            parts = part, -(-g.channels // split[1])
+            splits.append((split, *map(filling, parts, sizes)))
         for rows, channels in product(*sizes[:2]):
             if rows > g.rows or channels > g.channels or g.borders and channels < g.channels:
                 continue
             if rows * channels * len(tap_blocks(taps, rows * channels)[0]) >= REGISTERS - POOL:
                 continue
-            filled = []
-            for split in _splits(g, cores, given["split"]):
-                part = -(-g.rows // split[0]) if g.groups == 1 else g.rows
-                parts = part, -(-g.channels // split[1])
-                if all(map(is_filled, (rows, channels), parts, sizes)):
-                    filled.append(split)
+            filled = [split for split, *of in splits if rows in of[0] and channels in of[1]]
             for cols, split in product(cols_tried, filled):
                 yield Point(rows, channels, cols, split, is_turned)
 
 
-def is_filled(size: int, part: int, tried: Sequence[int]) -> bool:
-    """Does a core's part fill blocks of a size, or is no smaller one tried that holds it?"""
-    return not any(part <= other < size for other in tried)
+def filling(part: int, tried: Sequence[int]) -> list[int]:
+    """Sizes of blocks that a core's part fills, or of which no smaller one holds it."""
+    return [size for size in tried if not any(part <= other < size for other in tried)]
 
 
 def _splits(g: WeightGradient, cores: int, given: tuple[int, int] | None) -> list[tuple[int, int]]:
@@ -617,13 +633,68 @@ def _line(bodies: list[tuple[int, int]], entry: int, is_cut: bool) -> tuple[floa
     return total, [sum(sizes[runs.start : runs.stop]) for runs in loops]
 
 
+def _part(g: WeightGradient, split: tuple[int, int]) -> tuple[int, int, int]:
+    """Of the slowest core: groups, and rows and channels of each."""
+    part = -(-(g.rows if g.groups == 1 else g.groups) // split[0])
+    groups, rows = (1, part) if g.groups == 1 else (part, g.rows)
+    return groups, rows, -(-g.channels // split[1])
+
+
+def least(g: WeightGradient, points: Sequence[Point]) -> np.ndarray:
+    """What `cycles` is at least, of points without tasks: without jumps, and from a cache that
+    holds all code.
+    """
+    of = {is_turned: g.turned if is_turned else g for is_turned in {p.is_turned for p in points}}
+    each = [(p.is_turned, p.cols, p.rows * p.channels) for p in points]
+    lines = {key: _of_line(of[key[0]], *key[1:]) for key in set(each)}
+    parts = {p.split: _part(g, p.split) for p in points}
+    ways = {(p.is_turned, p.split) for p in points}
+    meeting = {way: _meeting(of[way[0]].x.place, way[1]) for way in ways}
+    of_row, of_channel, of_both, of_block, of_sum = np.array([lines[key] for key in each]).T
+    groups, rows, channels = np.array([parts[p.split] for p in points]).T
+    factor = np.array([meeting[p.is_turned, p.split] for p in points])
+    panels = -(-channels // np.array([p.channels for p in points]))
+    blocks = -(-rows // np.array([p.rows for p in points]))
+    pairs = rows * channels * (of_both + of_sum) + panels * blocks * of_block
+    return factor * groups * (pairs + rows * panels * of_row + channels * blocks * of_channel)
+
+
+def _of_line(g: WeightGradient, cols: int, sums: int) -> tuple[int, int, int, int, int]:
+    """Instructions of all lines for each row of a block, for each channel, and for each pair; of
+    each block besides, and of each sum.
+
+    sums    of a tap, of the largest block
+    """
+    of_row, of_channel, of_both = _loads_and_macs(g.xs, cols, sums, g.element, g.lanes)
+    reads, taps, parts = g.ys.reads, g.ys.taps, len(tap_blocks(g.xs.taps, sums))
+    return (
+        *(reads * of_row, reads * of_channel, reads * of_both),
+        *(taps * AROUND * parts, taps * 2 * g.xs.taps),
+    )
+
+
+@cache
+def _loads_and_macs(
+    xs: Axis, cols: int, sums: int, element: Element, lanes: int
+) -> tuple[int, int, int]:
+    """Cycles of a line to load what one row reads and what one channel does; multiply-adds."""
+    rounds = [
+        each
+        for taps in tap_blocks(xs.taps, sums)
+        for each in _rounds(xs, cols, taps, element, lanes)
+    ]
+    return (
+        sum(each.times * each.registers for each in rounds),
+        sum(each.times * (each.loads - each.kept) + each.kept for each in rounds),
+        sum(each.times * each.reads for each in rounds),
+    )
+
+
 def cycles(g: WeightGradient, point: Point) -> float:
     """Cycles of the slowest core, nearly, if bodies load everything once."""
     if point.has_tasks:
         return shares(g, point).cycles
-    part = -(-(g.rows if g.groups == 1 else g.groups) // point.split[0])
-    rows, groups = (part, 1) if g.groups == 1 else (g.rows, part)
-    channels = -(-g.channels // point.split[1])
+    groups, rows, channels = _part(g, point.split)
     g = g.turned if point.is_turned else g
     sizes = (rows, channels), (point.rows, point.channels)
     meeting = _meeting(g.x.place, point.split)

@@ -16,7 +16,7 @@ from trainlib.conv.correlation import Correlation, Images, Weights
 from trainlib.conv.correlation_schedule import clash
 from trainlib.conv.depthwise_schedule import round_of
 from trainlib.conv.weight_gradient_code import weight_gradient
-from trainlib.conv.weight_gradient_schedule import WeightGradient, is_filled
+from trainlib.conv.weight_gradient_schedule import WeightGradient, filling
 from trainlib.launch import launch, program
 from trainlib.registry import family_of
 
@@ -458,9 +458,9 @@ def test_a_gradient_of_weights_chooses_blocks_whose_code_a_core_keeps():
 
 def test_blocks_are_no_higher_than_what_holds_a_cores_part():
     tried = (1, 2, 3, 4, 6)
-    assert [size for size in tried if is_filled(size, 3, tried)] == [1, 2, 3]
-    assert [size for size in tried if is_filled(size, 5, tried)] == [1, 2, 3, 4, 6]
-    assert is_filled(6, 3, (6,)), "what is asked for"
+    assert filling(3, tried) == [1, 2, 3]
+    assert filling(5, tried) == [1, 2, 3, 4, 6]
+    assert filling(3, (6,)) == [6], "what is asked for"
 
 
 @pytest.mark.parametrize("step", STEPS)
