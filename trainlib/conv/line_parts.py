@@ -32,6 +32,8 @@ def line_parts(cores: int, groups: int, rows: int, channels: int, ys: Axis, xs: 
 
     rows, channels    of each group
     """
+    if not _may_be(cores, groups * rows * channels * ys.taps * xs.taps, ys.outputs):
+        return 1
     found = _cycles(cores, groups, rows, channels, ys, xs)
     best = min(found, key=found.__getitem__)
     return best if found[best] < WORTH * found[1] else 1
