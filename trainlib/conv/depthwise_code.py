@@ -45,7 +45,7 @@ class Channels:
         rounds = [round_of(x, block) for block in self.blocks]
         may_enter = k.isa.loop_end == "last"  # CV32E40P enters loops at their start only
         self.rounds = [r for r in rounds if r] if may_enter and all(rounds) else []
-        self.carried = carried_row(x, point.cols, point.split[1]) if may_enter else []
+        self.carried = carried_row(x, point.cols, point.split[1]) if may_enter else ()
         self.cut: list[tuple[Label, Label, Round]] = []
         self.last = 0
         self.x_step, self.y_step = steps_of(x)

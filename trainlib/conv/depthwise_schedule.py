@@ -226,39 +226,57 @@ def round_of(x: Correlation, block: BlockRun) -> Round | None:
     return Round(line, tuple(by_tap), (front, back)) if is_one else None
 
 
-def carried_row(x: Correlation, cols: int, parts: int) -> list[Carried]:
+def carried_row(x: Correlation, cols: int, parts: int) -> tuple[Carried, ...]:
     """The blocks of a row whose lines so many cores share; none if they are no loops of this kind,
     or other ones are faster.
     """
+    row = _carried_row(x, cols)
+    if not row or x.ys.outputs // parts < row[0].held:
+        return ()
+    others = -(-x.ys.outputs // parts) / x.ys.outputs * _cycles_of_lines(x, cols)
+    return row if _cycles_of_carried(x, cols, row, parts) < others else ()
+
+
+@cache
+def _carried_row(x: Correlation, cols: int) -> tuple[Carried, ...]:
+    """The same however many cores there are, if all are loops of this kind."""
     ys, taps = x.ys, x.xs.taps
     steps = ys.stride, ys.dilation
     if ys.is_transposed or steps != (1, 1) or x.accumulates or not x.carries:
-        return []
-    lines = ys.outputs // parts
+        return ()
     front, back = ys.pad, max(ys.outputs - ys.pad + ys.taps - 1 - ys.inputs, 0)
     held = ys.taps - 1
-    if not held or max(front, back) > held or lines < held or x.x.line not in STEPS:
-        return []
-    found, others, part = [], 0.0, -(-ys.outputs // parts) / ys.outputs
+    if not held or max(front, back) > held or x.x.line not in STEPS:
+        return ()
+    found = []
     for block in x.xs.runs(cols):
-        some = lines_of(x, block)
-        line = max(some, key=lambda each: len(each.inputs))
+        line = max(lines_of(x, block), key=lambda each: len(each.inputs))
         by_tap = [
             tuple(i for i in line.inputs if any(tap // taps == down for _, tap in i.uses))
             for down in range(ys.taps)
         ]
         sums = set(range(block.first.width))
         if any({q for i in inputs for q, _ in i.uses} != sums for inputs in by_tap):
-            return []
+            return ()
         found.append(Carried(line, tuple(by_tap), (front, back)))
-        others += part * block.times * sum(each.lines.times * each.instructions for each in some)
     inputs = max(each.inputs for each in found)
     floats = ys.taps * taps + held * cols + inputs + (x.bias is not None)
-    own = _cycles_of_carried(x, cols, found, parts)
-    return found if ADDRESSES + floats <= REGISTERS and own < others else []
+    return tuple(found) if ADDRESSES + floats <= REGISTERS else ()
 
 
-def _cycles_of_carried(x: Correlation, cols: int, row: list[Carried], parts: int) -> float:
+@cache
+def _cycles_of_lines(x: Correlation, cols: int) -> float:
+    """Cycles of all lines of a row by themselves, nearly."""
+    return float(
+        sum(
+            block.times * each.lines.times * each.instructions
+            for block in x.xs.runs(cols)
+            for each in lines_of(x, block)
+        )
+    )
+
+
+def _cycles_of_carried(x: Correlation, cols: int, row: tuple[Carried, ...], parts: int) -> float:
     """Cycles of a row, nearly; a core's own cache holds one kind of blocks, not several."""
     blocks = x.xs.runs(cols)
     new = sum(each.instructions for each in row) if len(row) > 1 else 0
@@ -270,17 +288,17 @@ def _cycles_of_carried(x: Correlation, cols: int, row: list[Carried], parts: int
 
 def is_single(x: Correlation, rows: int, cols: int, parts: int) -> bool:
     """Can it be computed in this way, with so many sums of a line, by so many cores a line?"""
-    return x.channels == rows == 1 and _is_single(x.one_row, cols, parts)
+    return x.channels == rows == 1 and _is_single(x.one_row, cols, parts > 1)
 
 
 @cache
-def _is_single(x: Correlation, cols: int, parts: int) -> bool:
+def _is_single(x: Correlation, cols: int, is_shared: bool) -> bool:
     x, taps = x.straight, x.ys.taps * x.xs.taps
     height = height_of(x.ys)
     floats = taps + height * cols + INPUTS + (x.bias is not None)
     if ADDRESSES + floats > REGISTERS:
         return False
-    if x.element.is_half or height > 1 and parts > 1:
+    if x.element.is_half or height > 1 and is_shared:
         return False
     if any(step not in STEPS for step in steps_of(x)):
         return False
@@ -304,10 +322,8 @@ def _cycles_of_row(x: Correlation, cols: int, parts: int) -> float:
         return total + around + _cycles_of_carried(x, cols, carried, parts)
     part = -(-x.ys.outputs // parts) / x.ys.outputs
     for block in x.xs.runs(cols):
-        lines = lines_of(x, block)
-        own = part * sum(each.lines.times * each.instructions for each in lines)
-        total += block.times * (BLOCK + RUN * len(lines) + own)
-    return total
+        total += block.times * (BLOCK + RUN * len(lines_of(x, block)))
+    return total + part * _cycles_of_lines(x, cols)
 
 
 def code_of_row(x: Correlation, cols: int) -> int:
