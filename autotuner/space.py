@@ -55,7 +55,7 @@ class Space(Cut):
         own = (chip.cores, max(chip.cores // 2, 1)) if given is None else (given,)
         space = cls(layer, chip, sizes, tuple(dict.fromkeys(cores or own)))
         space.check()
-        if not any(any(space._ways(*of)) for of in product(space.methods, space.cores)):
+        if not any(space._has_points(*of) for of in product(space.methods, space.cores)):
             space.refuse()
         return space
 
@@ -101,11 +101,17 @@ class Space(Cut):
             return phases is not None and phases.allows(point.tile)
         return point.tile in self.estimates(point.buffers, method, point.cores)
 
-    def _ways(self, method: str, cores: int) -> Iterator[int]:
-        """Yield the number of points of each kind: all in L1, phases, tiles; one buffer, then two.
+    def _has_points(self, method: str, cores: int) -> bool:
+        """Are there any? That is known long before how many there are, and which is fastest."""
+        return (
+            self.is_resident_by(method)
+            or self.layer.family.emit_l2 is not None
+            or any(self.phases(buffers, cores) for buffers in (1, 2))
+            or any(self.fits(buffers, method, cores) for buffers in (1, 2))
+        )
 
-        One kind after the other: whether there is any is known long before how many there are.
-        """
+    def _ways(self, method: str, cores: int) -> Iterator[int]:
+        """Yield the number of points of each kind: all in L1; phases and tiles by buffers."""
         yield int(self.is_resident_by(method) or self.layer.family.emit_l2 is not None)
         for buffers in (1, 2):
             phases = self.phases(buffers, cores)

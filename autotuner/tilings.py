@@ -202,8 +202,7 @@ class Cut:
         """Tiles that fit L1 and trainlib's estimate of their cycles, the largest first."""
         key = buffers, method, cores
         if key not in self._estimates:
-            is_asked = self.layer.given.get("buffers", buffers) == buffers
-            tiles = self._tiles(*key).items() if is_asked and self.has_tiles(buffers) else ()
+            tiles = self._tiles(*key).items() if self._are_asked(buffers) else ()
             largest = sorted(tiles, key=lambda t: (-prod(size for _, size in t[0]), t[1]))
             self._estimates[key] = dict(largest)
         return self._estimates[key]
@@ -212,11 +211,33 @@ class Cut:
     def _estimates(self) -> dict[tuple[int, str, int], Estimates]:
         return {}
 
+    def fits(self, buffers: int, method: str, cores: int) -> bool:
+        """Does any tile fit L1? Asked before the fastest one is looked for."""
+        if not self._are_asked(buffers):
+            return False
+        return bool(self._few(buffers, method, cores) or self.estimates(buffers, method, cores))
+
+    def _are_asked(self, buffers: int) -> bool:
+        """May there be tiles with so many buffers?"""
+        return self.layer.given.get("buffers", buffers) == buffers and self.has_tiles(buffers)
+
+    def _few(self, buffers: int, method: str, cores: int) -> Estimates:
+        """Those of few steps."""
+        key = buffers, method, cores
+        if key not in self._found:
+            tables = self._tables(buffers, method)
+            self._found[key] = fitting_tiles([tables], cores, self._l2_left, are_few=True)
+        return self._found[key]
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, str, int], Estimates]:
+        return {}
+
     def _tiles(self, buffers: int, method: str, cores: int) -> Estimates:
         tables, l2 = self._tables(buffers, method), self._l2_left
         grid = tables.grid
         own = self._own_tile(grid, cores) if method == self.methods[0] else {}
-        few = fitting_tiles([tables], cores, l2, are_few=True)
+        few = self._few(buffers, method, cores)
         if few or any(count_of(grid.dims, dict(tile)) <= MOST_TILES for tile in own):
             return few | own
         return fitting_tiles([tables], cores, l2, are_few=False) | own

@@ -13,6 +13,7 @@ from firmware.builder import KernelError
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
 from trainlib.launch import program
+from trainlib.tiling.plan import Plan
 from trainlib.tiling.tile_size import Grid
 
 CHIP = load_chip("pulp")
@@ -45,6 +46,15 @@ def test_points_are_counted_without_being_listed_and_are_all_different(kernel, a
     assert len(space) == len(points) == len(set(points)) > 0
     assert space.default() in points
     assert set(space.paper()) <= set(points)
+
+
+def test_a_space_opens_before_its_fastest_tile_is_looked_for(monkeypatch):
+    with monkeypatch.context() as unplanned:
+        unplanned.setattr(Plan, "of", None)
+        space = Space.of("conv2d_wg_f32", CHANNELS | {"outputs": 64}, CHIP)
+        assert space.fits(1, "direct", 8)
+    assert not space.is_resident
+    assert len(space) == len(list(space)) > 0
 
 
 def test_the_papers_space_is_one_tile_if_the_layer_fits_l1_else_the_largest():

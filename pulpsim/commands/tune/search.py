@@ -113,13 +113,15 @@ def tuned(
     """Search a layer, and measure what it is compared with."""
     space, policy = tuning.spaces[name], tuning.how.policy
     with_paper |= policy == "paper"
+    with console.status(f"{name}: tiles that fit ...") if console.is_terminal else nullcontext():
+        expected = _expected(space, policy, with_paper)
     if space.layer.macs >= LARGE and space.default().is_phased:
         console.print(
             f"{name}: computed in phases, of which there are no estimates: every point is "
             f"simulated in full",
             soft_wrap=True,
         )
-    with Progress(name, _expected(space, policy, with_paper), console, pace).shown() as progress:
+    with Progress(name, expected, console, pace).shown() as progress:
         where = space.layer, space.chip, database
         limits = Limits(max_cycles=tuning.how.max_cycles)
         measure = Measure(*where, limits, executor=executor, on_end=progress.note)
