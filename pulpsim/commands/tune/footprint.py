@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.table import Table
 from autotuner.footprint import Footprint
 from firmware.builder import KernelError
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.cli.terminal import compact_table, page_console
+from pulpsim.cli.terminal import compact_table, page_console, report_console
 from pulpsim.commands.tune.config import load_layers, named
 from soc.config.toml import ConfigError, Mistakes
 from trainlib.launch import program
@@ -61,14 +62,18 @@ def footprints(
     """
     spec, entries = load_layers(file, chip, settings, element)
     found, mistakes = dict[str, tuple[Footprint, int]](), Mistakes()
-    for name, entry in entries.items():
-        with mistakes.collected():
-            try:
-                built = program(entry.kernel, entry.args, spec)
-            except (KernelError, ConfigError) as error:
-                lines = error.mistakes if isinstance(error, ConfigError) else [str(error)]
-                raise ConfigError([f"{file}: {named(name, line)}" for line in lines]) from None
-            found[name] = Footprint.of(built, spec), entry.count
+    console = report_console()
+    with console.status("") if console.is_terminal else nullcontext() as status:
+        for number, (name, entry) in enumerate(entries.items(), start=1):
+            if status:
+                status.update(f"{name}, {number} of {len(entries)} ...")
+            with mistakes.collected():
+                try:
+                    built = program(entry.kernel, entry.args, spec)
+                except (KernelError, ConfigError) as error:
+                    lines = error.mistakes if isinstance(error, ConfigError) else [str(error)]
+                    raise ConfigError([f"{file}: {named(name, line)}" for line in lines]) from None
+                found[name] = Footprint.of(built, spec), entry.count
     mistakes.raise_any()
     return found
 
