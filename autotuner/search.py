@@ -106,7 +106,8 @@ def confirmed(found: Sequence[Found], measure: MeasurePoints) -> list[Found]:
 
 def limit(space: Space, share: int = SHARE) -> int:
     """Points that guided tries at most."""
-    least = min(len(space), LEAST_OF_PHASES) if space.is_phased(space.own_buffers) else 1
+    is_phased = space.is_phased(space.own_buffers)
+    least = min(len(space), LEAST_OF_PHASES if is_phased else 2)
     return max(len(space) // share, least)
 
 
@@ -205,7 +206,8 @@ def siblings(space: Space, point: Point, fields: Sequence[str]) -> list[Point]:
 
 
 def promising(space: Space, kernel: Items) -> list[Point]:
-    """Points of a blocking, by what trainlib expects; what the primitive does by default is first.
+    """Points of a blocking, by what trainlib expects; first what the primitive does by default,
+    alone and in a deployed network.
 
     kernel    (): the primitive's own, by each of its methods
     """
@@ -221,8 +223,10 @@ def promising(space: Space, kernel: Items) -> list[Point]:
                 least = lower_bound(space, point) if cycles is None else cycles * most / cores
                 points.append((least, point))
     ordered = [point for _, point in sorted(points, key=lambda pair: pair[0])]
-    own = space.default()
-    return [own, *(p for p in ordered if p != own)] if not kernel else ordered
+    if kernel:
+        return ordered
+    own = [point for point in (space.default(), space.deployed()) if point]
+    return [*own, *(p for p in ordered if p not in own)]
 
 
 def ranked(found: Iterable[Found]) -> list[Found]:

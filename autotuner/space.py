@@ -22,6 +22,8 @@ from autotuner.tilings import Cut
 from firmware.builder import KernelError
 from firmware.runtime import new_kernel
 from soc.chip.spec import SocSpec
+from trainlib.calls.call import Call
+from trainlib.deploy.tiles import Tiles
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.tiling.resident import Resident
 
@@ -173,6 +175,17 @@ class Space(Cut):
         """The largest K_T with which the paper's policy measures no more points than so many."""
         kernels = sum(len(self.paper_kernels(method)) for method in self.methods)
         return max(budget // kernels, 1)
+
+    def deployed(self) -> Point | None:
+        """The tiles that a deployed network has of what would fit L1, see trainlib.deploy.tiles;
+        None: it has none, or the layer says how it is cut.
+        """
+        given, cores = self.layer.given, max(self.cores)
+        if not self.is_resident or given.keys() & {"tile", "buffers"}:
+            return None
+        call = Call("", self.layer.kernel, dict(given), {})
+        tile = Tiles.on(self.chip, cores).chosen(call).arguments.get("tile")
+        return Point(tuple(tile.items()), (), 2, cores) if tile else None
 
     def default(self) -> Point:
         """What the primitive does when it is told nothing."""

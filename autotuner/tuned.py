@@ -1,10 +1,11 @@
 """Results of searches: the best point of a layer, kept and looked up.
 
-keep_best(space, found[0], database)
+keep_best(space, found, database)
 deploy(model, ..., tuned=tuned_by(database, chip))
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from autotuner.measurement_store import Database, key_of
@@ -17,13 +18,27 @@ from soc.config.toml import ConfigError
 BEST = " best"  # after a primitive's name, in the database
 
 
-def keep_best(space: Space, best: Found, database: Database) -> None:
-    """Keep a layer's best point, that `tuned_by` finds.
+GAIN = 0.97
+"""Of the cycles of a network's own choice that a point takes at most, to be taken instead: layers
+take a few per cent more or less than alone in a network, whose code and tables lie elsewhere."""
+FETCH = 700
+"""Cycles that a layer takes less in a network than alone if all of it is in L1, at most: there its
+code is fetched while its operands are copied."""
+
+
+def keep_best(space: Space, found: Sequence[Found], database: Database) -> None:
+    """Keep a layer's best point, that `tuned_by` finds: the first of these; none where what a
+    network chooses itself takes hardly longer.
 
     raises    ConfigError if the database refuses
     """
-    layer, point = space.layer, best.point
-    key, arguments = _key(layer, space.chip), _plain(point.arguments)
+    layer, best = space.layer, found[0]
+    point = space.deployed() or space.default()
+    cycles = next((f.outcome.rank for f in found if f.point == point), inf)
+    most = GAIN * (cycles - FETCH * (point.tile is None and space.is_resident))
+    is_own = best.point == point or best.outcome.rank > most
+    arguments = {"cores": space.chip.cores} if is_own else _plain(best.point.arguments)
+    key = _key(layer, space.chip)
     database.keep(key, layer.kernel + BEST, arguments, space.chip.name, best.outcome, again=True)
 
 

@@ -58,6 +58,15 @@ def test_guided_measures_a_seventh_at_most_and_never_a_point_twice():
     assert set(asked) <= set(space)
 
 
+def test_guided_measures_what_networks_choose_after_what_the_primitive_does():
+    space = Space.of("relu_fw_f32", {"shape": [4096]}, CHIP, sizes=3)
+    measure, asked = made_up(space, lambda p: Outcome(10**6, 64))
+    guided(space, measure)
+    assert asked[:2] == [space.default(), space.deployed()]
+    assert asked[0].tile is None
+    assert asked[1].tile == (("d0", 1024),)
+
+
 def test_guided_skips_what_the_bound_excludes():
     space = pointwise()
     fast = min(lower_bound(space, point) for point in space)

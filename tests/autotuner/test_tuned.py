@@ -26,7 +26,7 @@ def database() -> Database:
 
 def test_the_best_point_is_found_by_what_is_computed(database: Database) -> None:
     space = Space.of(KERNEL, ARGUMENTS, CHIP)
-    keep_best(space, found(kernel=(("split", (2, 4)),)), database)
+    keep_best(space, [found(kernel=(("split", (2, 4)),))], database)
     tuned = tuned_by(database, CHIP)
     wanted = {"tile": dict(TILE), "split": [2, 4], "buffers": 2}
     assert tuned(KERNEL, ARGUMENTS) == wanted
@@ -39,10 +39,36 @@ def test_the_best_point_is_found_by_what_is_computed(database: Database) -> None
 def test_a_later_search_replaces_it(database: Database) -> None:
     space = Space.of(KERNEL, ARGUMENTS, CHIP)
     for tile in (TILE, None):
-        keep_best(space, found(tile), database)
+        keep_best(space, [found(tile)], database)
     assert tuned_by(database, CHIP)(KERNEL, ARGUMENTS) == {"buffers": 2}
 
 
 def test_a_point_of_fewer_cores_is_none_of_a_network(database: Database) -> None:
-    keep_best(Space.of(KERNEL, ARGUMENTS, CHIP), found(cores=4), database)
+    keep_best(Space.of(KERNEL, ARGUMENTS, CHIP), [found(cores=4)], database)
     assert tuned_by(database, CHIP)(KERNEL, ARGUMENTS) == {}
+
+
+SHAPES = {"tiles": [4096], "all in L1": [64]}
+
+
+@pytest.mark.parametrize(
+    ("name", "cycles", "is_kept"),
+    [
+        ("tiles", 1020, False),
+        ("tiles", 1060, True),
+        ("all in L1", 1060, False),
+        ("all in L1", 1760, True),
+    ],
+)
+def test_a_point_that_gains_hardly_anything_leaves_a_network_its_own(
+    name: str, cycles: int, is_kept: bool, database: Database
+) -> None:
+    shape = {"shape": SHAPES[name]}
+    space = Space.of("relu_fw_f32", shape, CHIP)
+    own = space.deployed() or space.default()
+    assert (own.tile is None) == (name == "all in L1")
+    tile = {"d0": SHAPES[name][0] // 8}
+    better = found(tuple(tile.items()))
+    keep_best(space, [better, Found(own, Outcome(cycles, 2000))], database)
+    tuned = tuned_by(database, CHIP)("relu_fw_f32", shape)
+    assert tuned == ({"tile": tile, "buffers": 2} if is_kept else {})

@@ -13,7 +13,7 @@ import numpy as np
 from firmware.builder import NE, CodeTooLarge, Kernel, KernelError, Label
 from firmware.hyperram import reach
 from firmware.registers import ZERO
-from firmware.runtime import Team, new_kernel, team_of
+from firmware.runtime import CODE_OFFSET, Team, new_kernel, team_of
 from isa.program import Program
 from soc.chip.spec import SocSpec
 from trainlib.calls.call import point_of
@@ -138,7 +138,7 @@ def build(
     else:
         unique = len({(call.kernel, repr(sorted(call.arguments.items()))) for call in maker.calls})
         guess = CODE_OF_REST + CODE_OF_CALL * len(maker.calls) + CODE_OF_FUNCTION * unique
-        code = min(guess, chip.l2.size // 4)
+        code = min(guess, (chip.l2.size - CODE_OFFSET) // 4)
     for _ in range(ATTEMPTS):
         try:
             return maker.built(code)
@@ -188,6 +188,12 @@ class _Maker:
 
     def built(self, code: int) -> Built:
         """The program, with so many bytes of room for code."""
+        l2 = self.chip.l2.size
+        if CODE_OFFSET + code >= l2:
+            raise DeployError(
+                f"the step's code needs {code:,} bytes of L2, there are {l2:,}, {CODE_OFFSET:,} of "
+                f"them before code: take a chip with a larger l2.size, or fewer layers that differ"
+            )
         k = new_kernel(self.chip, PROGRAM, code=_rounded(code))
         start = k.l2.next
         server = k.label("swap_server") if self.swaps else None

@@ -48,7 +48,7 @@ class Tiles:
 
         cores    None: all of the chip
         """
-        kernel = new_kernel(chip, "deploy")
+        kernel = new_kernel(chip, "deploy", code=0)  # what lies in L1 alone counts
         kernel.buffer(kernel.l1, "bases", BASES, BASES)
         return cls(kernel, cores or chip.cores, tuned)
 

@@ -148,7 +148,7 @@ def tuned(
     progress.end(simulated)
     found = ranked(every.values())
     if found and found[0].outcome.cycles is not None:
-        keep_best(space, found[0], database)
+        keep_best(space, found, database)
     count = tuning.counts[name]
     return Tuned(name, space, found, default, searched, simulated, count, chosen, kernels)
 

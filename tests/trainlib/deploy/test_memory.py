@@ -236,6 +236,21 @@ def test_what_does_not_fit_l2_is_refused_with_what_it_takes():
         build(schedule, chip)
 
 
+def test_a_small_network_trains_on_a_chip_with_little_l2():
+    deployed = Deployed(perceptron(), SGD(lr=0.1), load_chip("pulp", {"l2": {"size": 96 << 10}}))
+    assert deployed.built().faults() == []
+
+
+def test_code_that_is_larger_than_l2_is_refused():
+    deployed = Deployed(perceptron(), SGD(lr=0.1), load_chip("pulp", {"l2": {"size": 66 << 10}}))
+    message = (
+        r"^the step's code needs [\d,]+ bytes of L2, there are 67,584, 65,664 of them before "
+        r"code: take a chip with a larger l2\.size, or fewer layers that differ$"
+    )
+    with pytest.raises(DeployError, match=message):
+        deployed.built()
+
+
 def test_nothing_that_learns_is_refused():
     graph = perceptron()
     graph.trained = ()

@@ -14,8 +14,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from autotuner.measurement import Outcome
 from autotuner.measurement_store import Database
-from autotuner.tuned import tuned_by
+from autotuner.point import Point
+from autotuner.result import Found
+from autotuner.space import Space
+from autotuner.tuned import keep_best, tuned_by
 from pulpsim.commands import app as cli
 from soc.chip.spec import load_chip
 from soc.run import run_program
@@ -288,10 +292,18 @@ def test_layers_are_tuned_and_their_tiles_taken(model: Path, tmp_path: Path) -> 
     tune = "tune", "--kernel", one["kernel"], *options, "--sizes", "1", "--workers", "1"
     result = CliRunner().invoke(cli.app, [*tune, "--database", str(database)])
     assert result.exit_code == 0, result.output
-    known = tuned_by(Database(database), load_chip("pulp"))
-    assert known(tables[0]["kernel"], tables[0]["args"])
-    result = deploy(*how, "--tuned", "--database", database)
-    assert result.exit_code == 0, result.output
+    chip, kept = load_chip("pulp"), Database(database)
+    space = Space.of(one["kernel"], tables[0]["args"], chip)
+    assert tuned_by(kept, chip)(one["kernel"], tables[0]["args"]) == {}  # hardly anything gained
+    point = Point((("n", 1), ("co", 4), ("ci", 6)), (), 2, chip.cores)
+    keep_best(space, [Found(point, Outcome(1, 1))], kept)
+    cycles = []
+    for tuned in ((), ("--tuned", "--database", database)):
+        file = tmp_path / f"{len(tuned)}.json"
+        result = deploy(*how, *tuned, "--verify", "--json", file)
+        assert result.exit_code == 0, result.output
+        cycles.append(json.loads(file.read_text())["cycles"])
+    assert cycles[0] != cycles[1]
 
 
 def test_work_is_that_of_all_batches_of_a_step(model: Path, tmp_path: Path) -> None:
