@@ -35,7 +35,8 @@ def test_tensors_take_what_arrays_take_that_go_in_and_come_out(kernel, arguments
     sizes = {name: array.nbytes for name, array in arrays.items()}
     if kernel == "linear_fw_f32":
         sizes["W"] = 4 * 30 * (100 + 14)  # rows are 2 words apart, modulo 16 banks
-    parts = {"parts": 8 * 4 * 30} if kernel == "linear_fw_f32" else {}  # of 30 sums
+    has_parts = kernel in ("linear_fw_f32", "pwconv2d_wg_f32")  # of 30 sums
+    parts = {"parts": 8 * 4 * 30} if has_parts else {}
     assert found.buffers == {f"{name}_in_L1": size for name, size in sizes.items()} | parts
     tasks = sum(s.size for s in built.program.symbols if s.name == "tasks")  # of cores
     assert found.tables - tasks <= 4 * 9  # a word for each tap

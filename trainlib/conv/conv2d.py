@@ -30,6 +30,7 @@ from trainlib.gemm.conv1x1 import (
     pwconv2d_ig_f32,
     pwconv2d_wg_f32,
 )
+from trainlib.gemm.depth_split import scratch_of
 from trainlib.gemm.open_sums import close_sums, open_sums
 from trainlib.gemm.row_sums import sums_f32
 from trainlib.primitive.element import F32, Element
@@ -369,8 +370,8 @@ def conv2d_wg_f32(
                   trainlib.conv.weight_gradient_schedule.WeightGradient
     words         room for words of dY, if pairs of rows are computed at once, see
                   trainlib.conv.row_pairs
-    partial       room for the sums of parts of the lines, see trainlib.conv.line_parts; None: each
-                  core has all lines
+    partial       room for the sums of parts of the lines, see trainlib.conv.line_parts, or of a
+                  product, see trainlib.gemm.depth_split; None: each core has all lines
     point         rows, channels, cols, split, is_turned: see
                   trainlib.conv.weight_gradient_schedule.Point
 
@@ -378,8 +379,14 @@ def conv2d_wg_f32(
     """
     inputs, outputs = shape.channels
     pointwise = shape.as_pointwise(point)
-    if pointwise and inputs * outputs >= team.cores and (dbias is None or not dbias_of_x):
-        pwconv2d_wg_f32(k, team, dy, x, dw, pointwise, dbias=dbias, accumulate=accumulate)
+    is_shared = inputs * outputs >= team.cores
+    if pointwise and not is_shared and partial is not None:
+        is_shared = pointwise.has_parts(team.cores)
+    if pointwise and is_shared and (dbias is None or not dbias_of_x):
+        is_sized = shape.batch == 1 and scratch_of(outputs, inputs, pointwise.places) > 0
+        how: Any = {"dbias": dbias, "accumulate": accumulate}
+        how["parts"] = partial if is_sized else None
+        pwconv2d_wg_f32(k, team, dy, x, dw, pointwise, **how)
         return
     sizes = {"x": shape.x.image, "dy": shape.y.image}
     per_group = outputs, inputs, shape.ys, shape.xs

@@ -53,6 +53,8 @@ from trainlib.conv.shape import IMAGES, Times, Wanted, by_axis
 from trainlib.conv.weight_gradient_per_core import lone_gradient
 from trainlib.conv.weight_gradient_schedule import fewest as fewest_of_gradient
 from trainlib.elementwise.fill import fill_nest
+from trainlib.gemm.conv1x1 import Pointwise
+from trainlib.gemm.depth_split import scratch_of
 from trainlib.gemm.linear_arguments import WIDE
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -255,7 +257,11 @@ class Step:
         """Is it a product of matrices? See Conv2d.as_pointwise and conv2d_wg_f32."""
         s, is_free = a.shape, not any(value is not None for value in a.point.values())
         is_flat = s.ys.is_identity and s.xs.is_identity or self._skips(a)
-        if self.result == "w" and (s.inputs * s.outputs < a.likely_cores or self._sums_up_x(a)):
+        if self.result == "w" and s.inputs * s.outputs < a.likely_cores:
+            places = s.ys.outputs * s.xs.outputs
+            product = Pointwise(s.inputs, s.outputs, places, s.batch, s.layout)
+            is_flat = is_flat and product.has_parts(a.likely_cores)
+        if self.result == "w" and self._sums_up_x(a):
             return False
         return is_flat and is_free and s.groups == 1 and not (a.by_columns or self.element.is_half)
 
@@ -528,9 +534,12 @@ class Step:
         return CodeCost(conv.batch * cycles, code)
 
     def _cost_of_product(self, a: Wanted, tile: TileShape) -> CodeCost:
-        """Of the code for a tile that is a product."""
+        """Of the code for a tile that is a product; of few weights, it may be none."""
         shape = self._convolution(a, tile).as_pointwise(a.point)
         assert shape
+        is_few = self.result == "w" and shape.inputs * shape.outputs < a.likely_cores
+        if is_few and not shape.has_parts(a.likely_cores):
+            return self._cost_of_gradient(a, tile)
         steps: Any = {"y": "fw", "w": "wg", "x": "ig"}
         starts = a.accumulate or not tile.is_first
         return shape.cost(steps[self.result], a.likely_cores, starts=starts)
@@ -569,6 +578,9 @@ class Step:
         sums = 0
         if self._has_parts(a):
             sums = self._sums_of_parts(a, tile)
+            if taps == 1 and a.shape.groups == 1:  # its tiles may be products
+                sums = np.maximum(sums, self._sums_of_product(a, tile))
+                sums = sums if np.ndim(sums) else int(sums)
         elif self._has_channel_parts(a):
             sums = self._sums_by_channels(a, tile)
         if np.any(sums):
@@ -604,6 +616,13 @@ class Step:
         if np.any(is_cut):
             found = np.where(is_cut, np.vectorize(room, otypes=[int])(lines, *of), found)
         return found if found.shape else int(found)
+
+    def _sums_of_product(self, a: Wanted, tile: Sized) -> Any:
+        """Bytes of the sums of all parts of the places, see trainlib.gemm.depth_split."""
+        s = a.shape
+        sizes = {"co": s.outputs, "ci": s.inputs, "y": s.ys.outputs, "x": s.xs.outputs}
+        outputs, inputs, lines, places = (of for of, _ in self._tiled(a, tile, sizes))
+        return scratch_of(outputs, inputs, lines * places)
 
     def _tiled(
         self, a: Wanted, tile: Sized, whole: Mapping[str, int]

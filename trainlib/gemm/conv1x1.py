@@ -50,10 +50,25 @@ class Pointwise:
         x, y = self.apart * self.inputs * row, self.outputs * row
         return {"x": x, "dx": x, "y": y, "dy": y}
 
-    def cost(self, step: Literal["fw", "wg", "ig"], cores: int, *, starts: bool) -> CodeCost:
+    def has_parts(self, cores: int) -> bool:
+        """Do groups of cores share the places of a gradient of the weights, as these are few?"""
+        alone, parts = (
+            self.cost("wg", cores, starts=False, may_have_parts=may).cycles for may in (False, True)
+        )
+        return parts < alone
+
+    def cost(
+        self,
+        step: Literal["fw", "wg", "ig"],
+        cores: int,
+        *,
+        starts: bool,
+        may_have_parts: bool = True,
+    ) -> CodeCost:
         """The cost of a step in single precision, nearly.
 
-        starts    do its sums start with something that is loaded?
+        starts            do its sums start with something that is loaded?
+        may_have_parts    may cores share places, see trainlib.gemm.depth_split?
         """
         co, ci, (images, places) = self.outputs, self.inputs, self.images
         if self.layout == "chw":
@@ -62,7 +77,11 @@ class Pointwise:
         else:
             sizes = {"fw": (places, ci, co), "wg": (co, places, ci), "ig": (places, co, ci)}
             stored = {"trans_a": step == "wg", "trans_b": step == "fw"}
-        one = nearly_cost(*sizes[step], cores, starts=starts, **stored)
+        stored |= {
+            "starts": starts,
+            "has_parts": step == "wg" and self.batch == 1 and may_have_parts,
+        }
+        one = nearly_cost(*sizes[step], cores, **stored)
         return one._replace(cycles=images * one.cycles)
 
 

@@ -42,10 +42,12 @@ Product = Callable[[Kernel, Team, Operands, Any], None]
 """Emits a product at a point."""
 
 
-def scratch_of(n: int, m: int, depth: int) -> int:
-    """Bytes of L1 that parts of C[n, m] may take; 0 if there are none."""
-    is_tried = n * m <= FEW and depth >= 2 * LEAST
-    return MOST * WORD * n * m if is_tried else 0
+def scratch_of(n: Any, m: Any, depth: Any) -> Any:
+    """Bytes of L1 that parts of C[n, m] may take; 0 if there are none. Of one product, or of many:
+    arrays.
+    """
+    is_tried = (n * m <= FEW) & (depth >= 2 * LEAST)
+    return MOST * WORD * n * m * is_tried
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class DepthSplit:
 
     sums     where they lie, in L1, one after the other
     point    of a part
+    cycles   of all of it, nearly
     """
 
     x: Operands
@@ -62,11 +65,17 @@ class DepthSplit:
     parts: int
     sums: Address
     point: Any
+    cycles: int
 
     @property
     def size(self) -> int:
         """Bytes of a part."""
         return WORD * self.n * self.m
+
+    @property
+    def added(self) -> int:
+        """Instructions of the code that adds up the parts, nearly."""
+        return UNROLL * (2 * self.parts + 2)
 
     @property
     def _saved(self) -> list[Register]:
@@ -165,5 +174,5 @@ def depth_split_of(
             continue
         cycles += MEET + UNLIKE * (x.depth % parts > 0) + -(-n * m // cores) * (2 * parts + 4)
         if cycles < limit:
-            best, limit = DepthSplit(x, n, m, parts, sums, point), cycles
+            best, limit = DepthSplit(x, n, m, parts, sums, point, cycles), cycles
     return best

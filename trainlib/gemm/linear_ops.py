@@ -102,7 +102,8 @@ class Step:
         rows = {n for n, how in a.in_l1(self.name).items() if how.keys() & {"skew", "pad"}}
         whole = a.product(self.name, lambda name: a.dims(self.name)[name].size)
         n, depth, m = whole
-        has_parts = not (is_half or isinstance(a, PointwiseLayer) or a.added is not None)
+        is_apart = isinstance(a, PointwiseLayer) and (self.name != "wg" or a.batch > 1)
+        has_parts = not (is_half or is_apart or a.added is not None)
         parts = scratch_of(n, m, depth) if has_parts else 0
 
         def size_of(tile: TileShape) -> Size:
@@ -138,7 +139,8 @@ class Step:
             starts = a.accumulate or a.bias and self.name == "fw" or not tile.is_first
             starts |= told is not None and tile[told] < dims[told].size
             of = *sizes, a.likely_cores
-            of_one = nearly_cost(*of, starts=starts, **a.stored(self.name))
+            how = {"starts": starts, "has_parts": parts > 0, **a.stored(self.name)}
+            of_one = nearly_cost(*of, **how)
             return of_one._replace(cycles=images * of_one.cycles)
 
         cut = (replace(dims[n], is_summed=n in self.summed) for n in self.order if n in dims)

@@ -19,7 +19,7 @@ from firmware.builder import Kernel, KernelError, Register
 from firmware.runtime import Team
 from trainlib.codegen.work_split import Partition, grid_of
 from trainlib.gemm.bias import bias_added
-from trainlib.gemm.depth_split import depth_split_of
+from trainlib.gemm.depth_split import depth_split_of, scratch_of
 from trainlib.gemm.operands import Operands, Packing, Scale
 from trainlib.gemm.outer_product import Outer
 from trainlib.gemm.partition import in_one_or_two, shares_of
@@ -274,11 +274,13 @@ def nearly_cost(
     trans_b: bool = False,
     starts: bool = False,
     has_strips: bool = False,
+    has_parts: bool = False,
 ) -> CodeCost:
     """The cost of a product of single precision whose point is chosen, nearly; cheaper than that.
 
     starts        do the sums start with something that is loaded?
     has_strips    are strips tried, too? It takes as long as to choose it
+    has_parts     are parts of the inner dimension, where there are few sums?
     """
     x = Operands(
         *(0, 0, 0, None, depth),
@@ -295,7 +297,16 @@ def nearly_cost(
         cycles, shares = shares_of(x, n, m, cores, choose, shares_registers=True)
     else:
         cycles, shares = in_one_or_two(n, m, cores, choose)
-    return CodeCost(cycles, max(sum(_code_of(x, p) for p in share.pieces) for share in shares))
+    code = max(sum(_code_of(x, p) for p in share.pieces) for share in shares)
+    if has_parts and scratch_of(n, m, depth):
+
+        def of_part(part: Operands, cores: int) -> tuple[int, Blocking]:
+            return timed_blocking(part, n, m, cores)
+
+        if split := depth_split_of(x, n, m, cores, of_part, cycles, 0):
+            inner = Piece(0, 0, n, m, split.point)
+            return CodeCost(split.cycles, _code_of(split.x, inner) + split.added)
+    return CodeCost(cycles, code)
 
 
 def _code_of(x: Operands, piece: Piece) -> int:

@@ -128,7 +128,7 @@ def tiling(element: Element, arguments: MatmulArguments) -> Tiling:
         starts = arguments.accumulate or bool(arguments.bias) or not tile.is_first
         starts |= has_told and tile["k"] < depth
         stored = {"trans_a": arguments.trans_a, "trans_b": arguments.trans_b}
-        return nearly_cost(*sizes, starts=starts, **stored)
+        return nearly_cost(*sizes, starts=starts, has_parts=parts > 0, **stored)
 
     has_told = may_be_told(point, element) and not (arguments.bias or parts)
     rate = RATE * WORD / element.size

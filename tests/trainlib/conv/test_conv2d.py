@@ -117,12 +117,21 @@ def test_a_kernel_of_1_takes_as_long_as_a_pointwise_convolution(step):
     assert right(f"conv2d_{step}_f32", POINTWISE | {"kernel": 1}).cycles == product.cycles
 
 
-def test_too_few_weights_for_all_cores_are_summed_up_as_those_of_other_kernels():
-    few = {"inputs": 2, "outputs": 2, "height": 50, "width": 50, "warm": True}
-    direct, product = (
-        launch(kernel, few | more, "pulp")[1].cycles
+def cycles_of_few_weights(**sizes):
+    """Of a gradient of weights of 1 x 1, and of that as a pointwise convolution."""
+    return [
+        launch(kernel, sizes | more | {"warm": True}, "pulp")[1].cycles
         for kernel, more in (("conv2d_wg_f32", {"kernel": 1}), ("pwconv2d_wg_f32", {}))
-    )
+    ]
+
+
+def test_too_few_weights_for_all_cores_are_a_product_where_cores_share_its_places():
+    direct, product = cycles_of_few_weights(inputs=2, outputs=2, height=50, width=50)
+    assert direct == product
+
+
+def test_too_few_weights_for_all_cores_are_else_summed_up_as_those_of_other_kernels():
+    direct, product = cycles_of_few_weights(inputs=1, outputs=7, height=31, width=13)
     assert direct < product
 
 

@@ -11,11 +11,32 @@ from trainlib.reference import matmul as reference
 
 STARTS = ({}, {"accumulate": True}, {"bias": "row"}, {"bias": "column", "accumulate": True})
 TRANSPOSED = ({}, {"trans_a": True}, {"trans_b": True}, {"trans_a": True, "trans_b": True})
+IMAGE = {"height": 30, "width": 13}
 LAYERS = (
     ("linear_fw_f32", {"inputs": 300, "outputs": 3, "bias": True, "relu": True}),
     ("linear_fw_f32", {"inputs": 640, "outputs": 10, "cores": 4}),
     ("linear_ig_f32", {"inputs": 10, "outputs": 301, "accumulate": True}),
     ("linear_wg_f32", {"inputs": 5, "outputs": 7, "batch": 300, "bias": True}),
+    ("pwconv2d_wg_f32", {"inputs": 11, "outputs": 4, "height": 24, "width": 22}),
+    ("pwconv2d_wg_f32", {"inputs": 5, "outputs": 5, **IMAGE, "layout": "hwc", "bias": True}),
+    ("conv2d_wg_f32", {"inputs": 7, "outputs": 7, **IMAGE, "kernel": 1, "bias": True}),
+    ("conv2d_wg_f32", {"inputs": 3, "outputs": 9, **IMAGE, "kernel": 1, "accumulate": True}),
+    ("tconv2d_wg_f32", {"inputs": 6, "outputs": 4, **IMAGE, "kernel": 1}),
+)
+FLAT = {"inputs": 6, "outputs": 10, **IMAGE}
+GRADIENTS = (
+    ("pwconv2d_wg_f32", FLAT | {"tile": {}}),
+    ("pwconv2d_wg_f32", FLAT | {"tile": {"y": 11}, "bias": True}),
+    ("pwconv2d_wg_f32", FLAT | {"batch": 3}),
+    ("conv2d_wg_f32", FLAT | {"kernel": 1, "tile": {}}),
+    ("conv2d_wg_f32", FLAT | {"kernel": 1, "tile": {"co": 3, "ci": 5, "y": 11}}),
+    ("conv2d_wg_f32", FLAT | {"kernel": 1, "tile": {"co": 1, "ci": 2}, "accumulate": True}),
+    ("conv2d_wg_f32", FLAT | {"kernel": 1, "stride": 2, "tile": {}}),
+    ("conv2d_wg_f32", FLAT | {"kernel": 1, "batch": 3, "tile": {"n": 1}}),
+    *(
+        ("conv2d_wg_f32", {"inputs": 1, "outputs": 7, **IMAGE, "kernel": 1, "tile": {"y": lines}})
+        for lines in (5, 13, 16, 24, 29)
+    ),
 )
 
 
@@ -49,6 +70,11 @@ def test_every_kind_of_chip_computes_them(chip):
 @pytest.mark.parametrize(("kernel", "point"), LAYERS, ids=str)
 def test_layers_with_few_results_have_parts(kernel, point):
     assert is_in_parts(kernel, point)
+    assert is_right(kernel, point)
+
+
+@pytest.mark.parametrize(("kernel", "point"), GRADIENTS, ids=str)
+def test_gradients_of_weights_of_1_x_1_are_right_in_tiles_and_batches(kernel, point):
     assert is_right(kernel, point)
 
 
@@ -102,4 +128,13 @@ def test_seven_rows_and_five_columns_of_300_steps_take_three_quarters_of_the_cyc
         launch("matmul_f32", {**point, **how})[1].cycles for how in ({}, {"split": (7, 1)})
     )
     assert in_parts <= 2500
+    assert in_parts < 0.75 * grid
+
+
+def test_44_weights_of_1_x_1_take_three_quarters_of_the_cycles_of_a_grid():
+    point = {"inputs": 11, "outputs": 4, "height": 24, "width": 22, "warm": True}
+    in_parts, grid = (
+        launch("pwconv2d_wg_f32", {**point, **how})[1].cycles for how in ({}, {"split": (4, 2)})
+    )
+    assert in_parts <= 4900
     assert in_parts < 0.75 * grid
