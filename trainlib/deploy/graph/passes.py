@@ -115,21 +115,19 @@ def updates_at_once(graph: Graph) -> None:
     """
     others: list[Node] = []
     after: dict[int, list[Node]] = {}
+    read_at: dict[str, int] = {}  # the last of the others that reads a root
+    written_at: dict[str, int] = {}
     touched: dict[str, int] = {}  # where the last update is that changes a root
     for node in graph.nodes:
-        if node.step != "update":
-            others.append(node)
-            continue
         read = {graph.root(name) for name in node.inputs.values()}
         changed = {graph.root(name) for name in written(graph, node)}
-        places = [
-            number
-            for number, other in enumerate(others)
-            if changed & {graph.root(name) for name in other.inputs.values()}
-            or read & {graph.root(name) for name in written(graph, other)}
-        ]
-        places += [touched[root] for root in read | changed if root in touched]
-        place = max(places, default=-1)
+        if node.step != "update":
+            read_at |= dict.fromkeys(read, len(others))
+            written_at |= dict.fromkeys(changed, len(others))
+            others.append(node)
+            continue
+        before = (read_at, changed), (written_at, read), (touched, read | changed)
+        place = max((at.get(root, -1) for at, roots in before for root in roots), default=-1)
         touched |= {root: max(place, touched.get(root, -1)) for root in changed}
         after.setdefault(place, []).append(node)
     graph.nodes = after.pop(-1, [])
