@@ -10,6 +10,7 @@ than 1.
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,8 @@ def _trained(
     gradients: dict[str, np.ndarray] = {}
     for number, (x, target) in enumerate(batches, 1):
         values = [v.to(dtype) if v.is_floating_point() else v for v in (x, target)]
-        with torch.autocast("cpu", dtype=halves.get(narrow), enabled=narrow in halves):
+        autocast = torch.autocast("cpu", dtype=halves.get(narrow), enabled=narrow in halves)
+        with autocast, _in_float64() if dtype == torch.float64 else nullcontext():
             value = loss(module(values[0]), values[1]) if loss else module(*values)
         losses.append(value.item())
         ((value / deployed.accumulate if deployed.mean else value) * times).backward()
@@ -102,6 +104,25 @@ def _trained(
             optimizer.step()
             optimizer.zero_grad()
     return losses, gradients
+
+
+def _in_float64() -> Any:
+    """Let PyTorch take tensors of float32, such as a loss's weights of classes, as float64."""
+    from torch import Tensor, float32
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_map_only
+
+    class InFloat64(TorchFunctionMode):
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            def widened(tensor: Any) -> Any:
+                return tensor.double() if tensor.dtype == float32 else tensor
+
+            args, kwargs = tree_map_only(Tensor, widened, (args, kwargs or {}))
+            return function(*args, **kwargs)
+
+    return InFloat64()
 
 
 def _clip(optimizer: Optimizer, parameters: list[Any]) -> None:
