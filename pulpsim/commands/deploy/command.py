@@ -109,6 +109,10 @@ def deploy(
         Path | None,
         typer.Option(metavar="FILE.npz", help="Write weights and optimizer states after training."),
     ] = None,
+    load: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Go on with what --save has written."),
+    ] = None,
     json: Json = None,
     seed: Annotated[
         int | None,
@@ -212,6 +216,7 @@ def deploy(
             cores=given["cores"],
             output=output,
             save=save,
+            load=load,
             json=json,
             seed=given["seed"] or 0,
             plans_only=plan_only,

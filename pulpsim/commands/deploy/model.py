@@ -65,6 +65,27 @@ def torch_module(written: str, seed: int) -> Any:
     return module
 
 
+def load_weights(model: Any, file: Path) -> dict[str, np.ndarray]:
+    """Put weights of an .npz file into a module; return all its arrays, optimizer states, too.
+
+    raises    ConfigError for a bad file, and for weights of other shapes
+    """
+    import torch
+
+    try:
+        arrays = read_npz(file)
+    except ValueError as error:
+        raise ConfigError([f"--load {error}"]) from None
+    state = model.state_dict()
+    weights = {name: torch.from_numpy(arrays[name]) for name in state if name in arrays}
+    for name, weight in weights.items():
+        if weight.shape != state[name].shape:
+            found, wanted = list(weight.shape), list(state[name].shape)
+            raise ConfigError([f"--load {file}: {name} has {found}; the network has {wanted}"])
+    model.load_state_dict(weights, strict=False)
+    return arrays
+
+
 def _torch(wanted_by: str) -> Any:
     """The package, which is an extra. Raises ConfigError without it."""
     try:
@@ -150,7 +171,12 @@ def examples_of(
     raises    ConfigError
     """
     if data is None and loss not in LOSSES:
-        raise ConfigError([f"--data is missing: what targets --loss {loss} takes, it alone knows"])
+        raise ConfigError(
+            [
+                f"--data is missing: an .npz file with x and target; what targets --loss {loss} "
+                f"takes, it alone knows"
+            ]
+        )
     if data is None:
         return _random(model, shape, loss, seed)
     try:

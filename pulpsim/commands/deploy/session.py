@@ -27,6 +27,7 @@ from pulpsim.commands.deploy.layers import layers_toml
 from pulpsim.commands.deploy.model import (
     check_numbers,
     examples_of,
+    load_weights,
     loss_of,
     optimizer_of,
     precision_of,
@@ -66,6 +67,7 @@ class Options:
     cores: int | None
     output: Path | None
     save: Path | None
+    load: Path | None
     json: Path | None
     seed: int
     plans_only: bool = False
@@ -142,11 +144,14 @@ def _compare(options: Options) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """A deployment, its batches, and the losses and weights to compare its training with."""
+    """A deployment, its batches, the losses and weights to compare its training with, and the
+    optimizer's states to go on with.
+    """
 
     deployed: Deployed
     batches: list[Any]
     check: Callable[[Trained], dict[str, Any]] | None
+    states: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _torch(options: Options, chip: Any) -> _Job:
@@ -160,6 +165,11 @@ def _torch(options: Options, chip: Any) -> _Job:
     optimizer = optimizer_of(options.optimizer, options.learning)
     shape, loss = shape_of(options.input), loss_of(options.loss)
     model = torch_module(options.network, options.seed)
+    loaded = load_weights(model, options.load) if options.load else {}
+    states = {name: array for name, array in loaded.items() if name not in model.state_dict()}
+    if states and (options.verifies or options.output):
+        option = "--verify" if options.verifies else "-o"
+        raise ConfigError([f"--load: its optimizer states are not known to {option}; leave it out"])
     examples = examples_of(model, shape, options.loss, options.data, options.seed)
     accumulate = options.accumulate or 1
     batches = list(examples.batches((options.steps or 1) * accumulate))
@@ -168,9 +178,14 @@ def _torch(options: Options, chip: Any) -> _Job:
     how |= precision_of(**options.precision)
     with progress("planning"):
         deployed = deploy(model, batch=batches[0], loss=loss, optimizer=optimizer, chip=chip, **how)
+        needed = [value.name for value in deployed.graph.of_role("parameter", "buffer")]
+        if options.load and (missing := [name for name in needed if name not in loaded]):
+            raise ConfigError(
+                [f"--load {options.load}: no array {missing[0]}; --save writes what it takes"]
+            )
         deployed.built()
     if not options.verifies:
-        return _Job(deployed, batches, None)
+        return _Job(deployed, batches, None, states)
     if drop := next((node for node in deployed.graph.nodes if node.op == "dropout"), None):
         raise ConfigError(
             [f"--verify: layer {drop.layer} drops what the chip's own numbers say; let p be 0"]
@@ -185,6 +200,8 @@ def _onnx(options: Options, chip: Any) -> _Job:
     """A training graph: FILE.onnx."""
     if options.verifies:
         raise ConfigError(["--verify: for a module of PyTorch; a FILE.onnx has --against"])
+    if options.load:
+        raise ConfigError(["--load: for a module of PyTorch; a FILE.onnx has weights of its own"])
     _check_onnx(options)
     if options.data is None:
         raise ConfigError(["--data is missing: an .npz file with the inputs of the graph"])
@@ -275,7 +292,7 @@ def _carry_out(options: Options, job: _Job) -> int:
 def _train(job: _Job, console: Console, what: str = "training") -> Trained:
     """Train with all batches; print what it warns of."""
     with warnings.catch_warnings(record=True) as found, _bar(len(job.batches), what) as note:
-        trained = job.deployed.train(job.batches, on_batch=note)
+        trained = job.deployed.train(job.batches, states=job.states, on_batch=note)
     for warning in found:
         console.print(f"warning: {warning.message}", soft_wrap=True)
     return trained

@@ -28,6 +28,7 @@ from trainlib.deploy import Deployed, Trained
 torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
 
 MODEL = """
+import torch
 from torch import nn
 
 def build():
@@ -67,6 +68,9 @@ class Two(nn.Module):
 
 def loss(outputs, target):
     return nn.functional.cross_entropy(outputs[0], target) + outputs[1].square().mean()
+
+def weighted(output, target):
+    return nn.functional.cross_entropy(output, target, torch.tensor([0.2, 1.0, 4.0]))
 
 def image():
     return nn.Sequential(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 5, 1))
@@ -127,6 +131,59 @@ def test_the_network_of_the_examples_is_as_near_as_it_must_be(seed: int) -> None
     result = deploy(f"{network}:build", "--input", "4x1x8x8", "--verify", "--seed", str(seed))
     assert result.exit_code == 0, result.output
     assert "10 of 10 gradients are as near as they must be" in result.output
+
+
+def test_a_loss_with_weights_of_classes_is_held_against_torch(model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 6)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, target=np.array([0, 2]))
+    how = "--input", "2x6", "--loss", f"{model}:weighted", "--data", tmp_path / "data.npz"
+    result = deploy(f"{model}:build", *how, "--verify")
+    assert result.exit_code == 0, result.output
+    assert "4 of 4 gradients are as near as they must be" in result.output
+
+
+def test_a_training_goes_on_with_what_was_saved(model: Path, tmp_path: Path) -> None:
+    numbers = np.random.default_rng(1)
+    x, target = numbers.standard_normal((4, 6)).astype(np.float32), np.array([0, 1, 2, 0])
+    parts = {"all": slice(4), "first": slice(2), "second": slice(2, 4)}
+    for name, part in parts.items():
+        np.savez(tmp_path / f"{name}.npz", x=x[part], target=target[part])
+    how = f"{model}:build", "--input", "2x6", "--optimizer", "adam"
+    saved, losses = tmp_path / "saved.npz", {}
+    for name, more in {
+        "all": ("--steps", "2"),
+        "first": ("--save", saved),
+        "second": ("--load", saved),
+    }.items():
+        file = tmp_path / f"{name}.json"
+        result = deploy(*how, "--data", tmp_path / f"{name}.npz", *more, "--json", file)
+        assert result.exit_code == 0, result.output
+        losses[name] = json.loads(file.read_text())["losses"]
+    assert losses["first"] + losses["second"] == losses["all"]
+
+
+def test_what_cannot_be_loaded_is_said(model: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "saved.npz"
+    how = f"{model}:build", "--input", "2x6", "--load", saved
+    assert deploy(*how[:3], "--optimizer", "adam", "--save", saved).exit_code == 0
+    result = deploy(*how, "--optimizer", "adam", "--verify")
+    message = "--load: its optimizer states are not known to --verify; leave it out"
+    assert (result.exit_code, message in result.output) == (2, True)
+    result = deploy(*how)
+    assert (result.exit_code, "no state of SGD here" in result.output) == (2, True)
+    arrays = dict(np.load(saved))
+    np.savez(saved, **{name: array for name, array in arrays.items() if name != "2.bias"})
+    result = deploy(*how)
+    assert (result.exit_code, "no array 2.bias; --save writes what it takes" in result.output) == (
+        2,
+        True,
+    )
+    np.savez(saved, **{**arrays, "0.weight": np.zeros((2, 6), np.float32)})
+    result = deploy(*how)
+    assert (result.exit_code, "0.weight has [2, 6]; the network has [8, 6]" in result.output) == (
+        2,
+        True,
+    )
 
 
 def test_gradients_that_f16_loses_are_warned_of(model: Path) -> None:
@@ -392,7 +449,8 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "loss_alone": (
             [f"{model}:Two", "--input", "2x6", "--loss", "own"],
-            "--data is missing: what targets --loss own takes, it alone knows",
+            "--data is missing: an .npz file with x and target; what targets --loss own takes, it "
+            "alone knows",
         ),
         "loss_number": (
             [f"{model}:Two", "--input", "2x6", "--loss", f"{model}:number"],
