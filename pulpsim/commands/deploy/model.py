@@ -207,7 +207,10 @@ def _check_finite(file: Path, name: str, array: np.ndarray) -> None:
     """raises    ConfigError for other types, and for what is no number in float32"""
     if array.dtype.kind not in "fiu":
         raise ConfigError(
-            [f"{file}: {name} is of type {array.dtype}: there are floats and integers"]
+            [
+                f"{file}: {name} is of type {array.dtype}: there are floats and integers; save "
+                f"{name}.astype(np.float32), or np.int64 for numbers of classes"
+            ]
         )
     if array.dtype.kind != "f":
         return

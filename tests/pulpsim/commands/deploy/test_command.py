@@ -416,7 +416,10 @@ def test_data_of_other_types_are_refused(model: Path, tmp_path: Path) -> None:
     result = deploy(f"{model}:build", "--input", "2x6", "--data", file)
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
-    assert last == f"pulpsim: {file}: x is of type <U3: there are floats and integers"
+    assert last == (
+        f"pulpsim: {file}: x is of type <U3: there are floats and integers; save "
+        f"x.astype(np.float32), or np.int64 for numbers of classes"
+    )
 
 
 def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
