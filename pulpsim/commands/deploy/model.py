@@ -76,12 +76,15 @@ def load_weights(model: Any, file: Path) -> dict[str, np.ndarray]:
         arrays = read_npz(file)
     except ValueError as error:
         raise ConfigError([f"--load {error}"]) from None
-    state = model.state_dict()
-    weights = {name: torch.from_numpy(arrays[name]) for name in state if name in arrays}
-    for name, weight in weights.items():
-        if weight.shape != state[name].shape:
-            found, wanted = list(weight.shape), list(state[name].shape)
-            raise ConfigError([f"--load {file}: {name} has {found}; the network has {wanted}"])
+    state, weights = model.state_dict(), {}
+    for name in state:
+        if name in arrays:
+            array, wanted = arrays[name], list(state[name].shape)
+            if list(array.shape) != wanted:
+                found = list(array.shape)
+                raise ConfigError([f"--load {file}: {name} has {found}; the network has {wanted}"])
+            _check_type(f"--load {file}", name, array)
+            weights[name] = torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
     model.load_state_dict(weights, strict=False)
     return arrays
 
@@ -196,6 +199,7 @@ def examples_of(
             ]
         )
     for name, array in (("x", x), ("target", target)):
+        _check_type(str(data), name, array)
         _check_finite(data, name, array)
     is_class = loss in ("cross_entropy", OWN) or loss not in LOSSES
     is_class &= target.dtype.kind in "iu"
@@ -203,15 +207,19 @@ def examples_of(
     return Examples(x, target.astype(np.int64 if is_class else np.float32), shape[0])
 
 
-def _check_finite(file: Path, name: str, array: np.ndarray) -> None:
-    """raises    ConfigError for other types, and for what is no number in float32"""
+def _check_type(source: str, name: str, array: np.ndarray) -> None:
+    """raises    ConfigError for what is neither floats nor integers"""
     if array.dtype.kind not in "fiu":
         raise ConfigError(
             [
-                f"{file}: {name} is of type {array.dtype}: there are floats and integers; save "
+                f"{source}: {name} is of type {array.dtype}: there are floats and integers; save "
                 f"{name}.astype(np.float32), or np.int64 for numbers of classes"
             ]
         )
+
+
+def _check_finite(file: Path, name: str, array: np.ndarray) -> None:
+    """raises    ConfigError for what is no number in float32"""
     if array.dtype.kind != "f":
         return
     with np.errstate(over="ignore"):

@@ -172,18 +172,21 @@ def test_what_cannot_be_loaded_is_said(model: Path, tmp_path: Path) -> None:
     result = deploy(*how)
     assert (result.exit_code, "no state of SGD here" in result.output) == (2, True)
     arrays = dict(np.load(saved))
-    np.savez(saved, **{name: array for name, array in arrays.items() if name != "2.bias"})
-    result = deploy(*how)
-    assert (result.exit_code, "no array 2.bias; --save writes what it takes" in result.output) == (
-        2,
-        True,
-    )
-    np.savez(saved, **{**arrays, "0.weight": np.zeros((2, 6), np.float32)})
-    result = deploy(*how)
-    assert (result.exit_code, "0.weight has [2, 6]; the network has [8, 6]" in result.output) == (
-        2,
-        True,
-    )
+    weights = {name: array for name, array in arrays.items() if not name.startswith("optimizer.")}
+    weight = weights["0.weight"]
+    for changed, message in (
+        ({"2.bias": None}, "no array 2.bias; --save writes what it takes"),
+        ({"0.weight": weight[:2]}, "0.weight has [2, 6]; the network has [8, 6]"),
+        ({"0.weight": weight.astype(str)}, "0.weight is of type <U32: there are floats and"),
+        ({"0.weight": weight.astype(complex)}, "0.weight is of type complex128: there are floats"),
+        ({"0.weight": weight * np.nan}, "0.weight: 48 of 48 values are NaN"),
+    ):
+        given = {name: array for name, array in (weights | changed).items() if array is not None}
+        np.savez(saved, **given)
+        result = deploy(*how)
+        assert (result.exit_code, message in result.output) == (2, True), result.output
+    np.savez(saved, **{name: array.astype(">f8") for name, array in weights.items()})
+    assert deploy(*how).exit_code == 0
 
 
 def test_gradients_that_f16_loses_are_warned_of(model: Path) -> None:
