@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from math import inf
 from pathlib import Path
 from threading import Thread
@@ -50,22 +51,23 @@ WAYS = "compiled", "translated", "event"
 class TranslatingHere(CodeCache):
     """Translates what was done a few times at once, in this process; knows of no program.
 
-    batches    left to translate, of 64 superblocks; the rest of the program is interpreted
+    most    superblocks left to translate, the hottest first; the rest of the program is interpreted
     """
 
-    def __init__(self, folder: Path, batches: float):
+    def __init__(self, folder: Path, most: float):
         super().__init__(folder, Policy(8, 8, poll_interval=0, waits=True), ProfileStore(files=0))
-        self.batches = batches
+        self.most = most
 
     def is_translating(self) -> bool:
         """Seem busy once there are enough: then no more is asked for."""
-        return self.batches <= 0
+        return self.most <= 0
 
     def translate(self, steps: str, texts: Mapping[str, str]) -> None:
         """What soc.jit.compile_worker does in a process of its own."""
-        self.batches -= 1
+        hottest = dict(islice(texts.items(), int(min(self.most, len(texts)))))
+        self.most -= len(hottest)
         llvm_options()
-        compile_worker.build({"unit": steps, "superblocks": texts})
+        compile_worker.build({"unit": steps, "superblocks": hottest})
         self.loaded.look_again()
 
 
@@ -75,13 +77,13 @@ def llvm_options() -> None:
         llvm.set_option("", f"-{option}={value}")
 
 
-def left(attack: Attack, way: str, folder: Path, batches: float) -> tuple[End, dict]:
+def left(attack: Attack, way: str, folder: Path, most: float) -> tuple[End, dict]:
     """What a program leaves on one of the ways, and what is to be compared besides."""
     engine = "event" if way == "event" else "compiled"
     file = folder / f"{os.getpid()}-{way}.trace"
     recording = Recording(file) if attack.records else None
     is_translated = way == "translated"
-    cache = TranslatingHere(folder, batches) if is_translated else CodeCache(policy=INTERPRET_ALL)
+    cache = TranslatingHere(folder, most) if is_translated else CodeCache(policy=INTERPRET_ALL)
     with guard_pages(attack.at_end):
         result = run_program(
             attack.program,
@@ -116,15 +118,15 @@ def events(file: Path) -> list:
     return np.sort(Trace.open(file).events).tolist()
 
 
-def verdict(seed: int, folder: Path, batches: float = inf) -> str:
+def verdict(seed: int, folder: Path, most: float = inf) -> str:
     """What goes wrong with the program of a seed; "" if nothing does.
 
-    batches    of superblocks that are translated, see TranslatingHere
+    most    superblocks that are translated
     """
     mine = attack(seed)
-    first = left(mine, WAYS[0], folder, batches)
+    first = left(mine, WAYS[0], folder, most)
     for way in WAYS[1:]:
-        other = left(mine, way, folder, batches)
+        other = left(mine, way, folder, most)
         found = difference(vars(first[0]) | {"more": first[1]}, vars(other[0]) | {"more": other[1]})
         if found:
             return f"{WAYS[0]}, {way} differ: {found}"
