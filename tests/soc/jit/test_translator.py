@@ -121,9 +121,11 @@ def test_a_product_leaves_the_same_in_either_way(name: str, request: pytest.Fixt
     assert not difference(vars(one), vars(other))
 
 
-def test_random_programs_leave_what_the_event_engine_does(request: pytest.FixtureRequest) -> None:
+def test_random_programs_leave_what_the_event_engine_does(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     is_full = request.config.getoption("--full")
-    cache = new_cache(EARLIER)
+    cache = new_cache(EARLIER, tmp_path)
     for seed in range(40) if is_full else (3,):
         program = random_program(seed, rounds=10, pieces=3 if is_full else 1)
         limit = 30_000 if is_full else 900  # 64 superblocks
