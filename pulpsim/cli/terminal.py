@@ -2,11 +2,15 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.status import Status  # imported with the first spinner
 
 AT_ONCE = 10_000
 """Characters of a guest that are shown one by one: it costs as much as to simulate them."""
@@ -93,6 +97,11 @@ def print_whole(console: Console, table: Table) -> None:
     console.width = max(width, WIDTH)
     console.print(table)
     console.width = width
+
+
+def spinner(console: Console, line: str) -> "AbstractContextManager[Status | None]":
+    """A line beside a spinner, which can be updated, in a terminal; nothing elsewhere."""
+    return console.status(line) if console.is_terminal else nullcontext()
 
 
 @contextmanager

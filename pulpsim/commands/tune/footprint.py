@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.table import Table
 from autotuner.footprint import Footprint
 from firmware.builder import KernelError
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.cli.terminal import compact_table, page_console, report_console
+from pulpsim.cli.terminal import compact_table, page_console, report_console, spinner
 from pulpsim.commands.tune.config import load_layers, named
 from soc.config.toml import ConfigError, Mistakes
 from trainlib.launch import program
@@ -62,8 +61,7 @@ def footprints(
     """
     spec, entries = load_layers(file, chip, settings, element)
     found, mistakes = dict[str, tuple[Footprint, int]](), Mistakes()
-    console = report_console()
-    with console.status("") if console.is_terminal else nullcontext() as status:
+    with spinner(report_console(), "") as status:
         for number, (name, entry) in enumerate(entries.items(), start=1):
             if status:
                 status.update(f"{name}, {number} of {len(entries)} ...")

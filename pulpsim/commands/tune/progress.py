@@ -1,13 +1,14 @@
 """How far a search is, for a person who waits for it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from time import monotonic
 
 from rich.console import Console
 
 from autotuner.measurement import Outcome
 from autotuner.space import Point
+from pulpsim.cli.terminal import spinner
 
 MINUTES = 100  # seconds from which on minutes are shown
 
@@ -91,9 +92,8 @@ class Progress:
     def shown(self) -> Iterator["Progress"]:
         """Show it in a terminal while the body runs; say the best if that is interrupted."""
         self.status = None
-        is_terminal = self.console.is_terminal
         try:
-            with self.console.status(self.line) if is_terminal else nullcontext() as self.status:
+            with spinner(self.console, self.line) as self.status:
                 yield self
         except KeyboardInterrupt:
             if self.best.cycles is not None:

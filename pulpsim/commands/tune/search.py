@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +20,7 @@ from autotuner.tuned import keep_best
 from pulpsim.cli.config_options import ChosenChip
 from pulpsim.cli.executor import executor_of
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write
-from pulpsim.cli.terminal import report_console
+from pulpsim.cli.terminal import report_console, spinner
 from pulpsim.commands.tune.config import Options, Tuning, load_tuning
 from pulpsim.commands.tune.plots import check_picture, write_picture
 from pulpsim.commands.tune.progress import Pace, Progress
@@ -113,7 +112,7 @@ def tuned(
     """Search a layer, and measure what it is compared with."""
     space, policy = tuning.spaces[name], tuning.how.policy
     with_paper |= policy == "paper"
-    with console.status(f"{name}: tiles that fit ...") if console.is_terminal else nullcontext():
+    with spinner(console, f"{name}: tiles that fit ..."):
         expected = _expected(space, policy, with_paper)
     if space.layer.macs >= LARGE and space.default().is_phased:
         console.print(
@@ -187,7 +186,7 @@ def _write_tuned(chip: ChosenChip, layers: Sequence[Tuned], output: Path, is_one
 def _write_pictures(layers: Sequence[Tuned], file: Path, is_one: bool, console: Console) -> None:
     """Write a picture for each layer."""
     for layer, own in _files(layers, file, is_one):
-        with console.status(f"drawing {own} ...") if console.is_terminal else nullcontext():
+        with spinner(console, f"drawing {own} ..."):
             write_picture(layer, own)
 
 
