@@ -189,14 +189,15 @@ class Block:
         """All lines, in order.
 
         Lines at the end may go with whole ones before them: what they add besides is not stored,
-        and the last one may end more.
+        and the last one may end more. Not where sums start with what outputs hold: those that they
+        begin besides would be read from what follows, the outputs of other cores.
         """
         alike = [tuple(touch[1:] for touch in line) for line in self.lines]
         found, at = list[Stretch](), 0
         for _, group in groupby(alike):
             count = len(list(group))
             before = found[-1] if found else Stretch(0, 0)
-            if count == 1 and self._may_join(before, at):
+            if count == 1 and not self.x.accumulates and self._may_join(before, at):
                 is_last = at + 1 == len(alike)
                 more = [touch.output for touch in self.lines[at] if touch.ends][1:]
                 ends = tuple(more) if is_last else ()

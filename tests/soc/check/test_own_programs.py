@@ -69,6 +69,12 @@ def test_parts_of_the_lines_read_no_line_that_is_not_there_yet():
     assert_clean(program(layer.kernel, layer.args, chip).program, chip)
 
 
+@pytest.mark.parametrize("kernel", ["dwconv2d_fw_bf16", "dwconv2d_ig_f16"])
+def test_sums_begin_with_no_output_that_another_core_has(kernel):
+    size = {"inputs": 50, "height": 13, "width": 4, "kernel": [3, 4], "accumulate": True}
+    assert_clean(program(kernel, size).program)
+
+
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", [*SMALL, *LARGE, "MobileNetV1"])
 def test_a_deployed_network_trains_clean(name):
