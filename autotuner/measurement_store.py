@@ -9,16 +9,14 @@ process, they stay.
 import hashlib
 import json
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from autotuner.measurement import Outcome
 from autotuner.sqlite_store import SqliteFile
 from soc.chip.spec import SocSpec
+from soc.host.source_version import version_of
 
 VERSION = 1
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("isa", "soc", "firmware", "trainlib")
 
 TABLE = """
@@ -32,21 +30,6 @@ CREATE TABLE results (
 def simulator_version() -> str:
     """A digest of every file that decides what a program is and how long it takes."""
     return version_of(FOLDERS)
-
-
-@cache
-def version_of(places: tuple[str, ...], root: Path = ROOT) -> str:
-    """A digest of all that is written in these folders and files.
-
-    places    relative to the root: "soc", "autotuner/measure.py"
-    """
-    digest = hashlib.sha256()
-    for place in places:
-        whole = root / place
-        for file in sorted(whole.rglob("*.py")) if whole.is_dir() else [whole]:
-            digest.update(file.relative_to(root).as_posix().encode() + b"\0")
-            digest.update(file.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def key_of(

@@ -17,15 +17,18 @@ import numpy as np
 
 from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
+from trainlib.calls.call import point_of
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.finite import check_values
 from trainlib.deploy.fusion import MINUS_LR
-from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.graph.registry import call_of
+from trainlib.deploy.graph.values import DeployError, Graph, Node, TooLargeError
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import LR, Optimizer
 from trainlib.deploy.precision import SINGLE, Precision, Scale
 from trainlib.deploy.program import Built, build, typed
+from trainlib.deploy.program_store import ProgramStore, said_of
 from trainlib.deploy.running import Report, Running, inputs_of
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.step import evaluation, training
@@ -98,6 +101,7 @@ class Deployed:
     accumulate    batches of a step, whose gradients are added, or averaged if `mean`
     tuned         tiles of kernels that have been measured, see trainlib.deploy.tiles
     precision     what is computed with halves, see trainlib.deploy.precision
+    store         of programs that were planned before
     """
 
     graph: Graph
@@ -111,6 +115,7 @@ class Deployed:
     precision: Precision = SINGLE
     engine: str = "compiled"
     progress: Callable = nullcontext
+    store: ProgramStore = field(default_factory=ProgramStore)
     _built: dict[Any, Built] = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(default_factory=dict)
     _is_checked: bool = field(default=False, init=False)
@@ -170,18 +175,35 @@ class Deployed:
     def _fitted(self, build: Callable[..., Built], keeps_gradients: bool = False) -> Built:
         """What `build` makes of a schedule of a training step that fits: see `fitted`."""
         how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
-        how["fits"] = self._tiles.fits
+        how["fits"] = self._fits
         how |= {"accumulate": self.accumulate, "precision": self.precision}
         of = partial(training, self.graph, self.optimizer, **how)
         return fitted(lambda names: of(recomputed=names), build, self._estimate)
 
     @paused_collector()
-    def _build(self, schedule: Schedule, **how: Any) -> Built:
-        return build(schedule, self.chip, cores=self.cores, tiles=self._tiles, **how)
+    def _build(self, schedule: Schedule, swaps: TooLargeError | None = None, **data: Any) -> Built:
+        def made() -> Built:
+            how = {"cores": self.cores, "tiles": self._tiles, "swaps": swaps, **data}
+            return build(schedule, self.chip, **how)
+
+        if data:
+            return made()
+        how = self.cores, self._tiles.measured(schedule), swaps and swaps.code
+        return self.store.program(schedule, self.chip, how, made)
+
+    def _fits(self, graph: Graph, node: Node) -> bool:
+        """See Tiles.fits."""
+        family, point = point_of(call_of(graph, node), self.cores)
+        question = "fits", family.name, point.model_dump(), self.chip.model_dump(), self.cores
+        return self.store.answer(question, lambda: self._tiles.fits(graph, node))
 
     def _estimate(self, schedule: Schedule, room: int) -> tuple[int, int]:
         """Cycles of a step, computed and with copies: see trainlib.deploy.budget."""
-        return step_cycles(schedule, self.chip, room, self.cores or self.chip.cores, self._tiles)
+        tiles, cores = self._tiles, self.cores or self.chip.cores
+        how = "cycles", self.chip.model_dump(), cores, tiles.measured(schedule), room
+        work = partial(step_cycles, schedule, self.chip, room, cores, tiles)
+        found: tuple[int, int] = self.store.answer((*how, *said_of(schedule)), work)
+        return found
 
     @cached_property
     def _tiles(self) -> Tiles:

@@ -20,7 +20,7 @@ from trainlib.calls.call import point_of
 from trainlib.deploy.estimate import node_cycles
 from trainlib.deploy.finite import as_array
 from trainlib.deploy.graph.registry import call_of
-from trainlib.deploy.graph.values import DTYPES, DeployError, TooLargeError, Value
+from trainlib.deploy.graph.values import DTYPES, DeployError, Graph, TooLargeError, Value
 from trainlib.deploy.handover import Pool, emit_seeds, emit_stop
 from trainlib.deploy.memory import ALIGNED, Memory, lifetimes, plan
 from trainlib.deploy.replay import Emitted, replayed
@@ -64,6 +64,11 @@ class Built:
     copies: tuple[Copy, ...] = ()
     homes: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def contents(self) -> list[tuple[int, bytes]]:
+        """Addresses in L2 and bytes of parameters, states and constants that the program has."""
+        return _contents(self.schedule.graph, self.addresses, self.homes)
+
     def place_of(self, name: str) -> int:
         """Where the host finds a value between steps: in L2 or the HyperRAM."""
         return self.homes.get(name, self.addresses[name])
@@ -89,6 +94,14 @@ class Built:
         reference = schedule.reference
         extent = memory.start, memory.end
         return replayed(reference, reference.nodes, *how, extent, self.copies, self.homes)
+
+
+def _contents(
+    graph: Graph, addresses: Mapping[str, int], homes: Mapping[str, int]
+) -> list[tuple[int, bytes]]:
+    """Addresses and bytes of a graph's arrays that lie in L2."""
+    inside = addresses.keys() - homes.keys()
+    return [(addresses[n], array.tobytes()) for n, array in graph.arrays.items() if n in inside]
 
 
 def typed(value: Value, array: Any) -> np.ndarray:
@@ -218,9 +231,8 @@ class _Maker:
                 raise TooLargeError(message, needed, lack, size, self.unswapped)
             self.last = lack
             raise _WrongRoom(size)
-        for name, array in self.schedule.graph.arrays.items():
-            if name in self.addresses and name not in self.homes:
-                k.put(self.addresses[name], array.tobytes())
+        for address, data in _contents(self.schedule.graph, self.addresses, self.homes):
+            k.put(address, data)
         program = k.build()
         tables += WORD * sum(len(function.operands) for function in self.functions)
         return Built(

@@ -49,6 +49,9 @@ class NoRoom(Exception):
         super().__init__(why)
         self.lack = lack
 
+    def __reduce__(self) -> tuple[type["NoRoom"], tuple[int, str]]:
+        return type(self), (self.lack, str(self))
+
 
 @dataclass(frozen=True)
 class SwapPlan:

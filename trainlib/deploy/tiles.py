@@ -10,6 +10,7 @@ from soc.chip.spec import SocSpec
 from trainlib.calls.call import Call, point_of
 from trainlib.deploy.graph.registry import call_of
 from trainlib.deploy.graph.values import Graph, Node
+from trainlib.deploy.schedule import Schedule
 from trainlib.primitive.operator import Family
 from trainlib.tiling.dispatch import has_tiles
 from trainlib.tiling.plan import Plan
@@ -85,6 +86,13 @@ class Tiles:
                 *point_of(call, self.cores)
             )
         return replace(call, arguments={**call.arguments, **self._known[key]})
+
+    def measured(self, schedule: Schedule) -> list[Mapping[str, Any]]:
+        """What has been measured of a schedule's calls."""
+        if not self.tuned:
+            return []
+        calls = (call_of(schedule.graph, node) for node in schedule.nodes)
+        return [self.tuned(call.kernel, call.arguments) for call in calls]
 
     def _measured(self, call: Call) -> Mapping[str, Any]:
         """The tiles that have been measured, if they still fit beside what functions share."""

@@ -41,6 +41,7 @@ from soc.chip.spec import load_chip
 from tests.trainlib.deploy import graphs
 from tests.trainlib.deploy.check import FACTOR, FLOOR, LOSS, Check
 from trainlib.deploy import SGD, Deployed, DeployError, deploy
+from trainlib.deploy.program_store import KEEPS_NOTHING
 
 STEPS, LR = 3, 0.01
 DEEP = {"MobileNetV1": 1e-4}  # losses of what has most norms
@@ -135,6 +136,7 @@ def digest(name: str) -> str:
     """Of a network's ELF with a batch, for the first L2 that it fits."""
     batch = MODELS[name].batches(1)[0]
     deployed = deployed_where_it_fits(MODELS[name], batch)
+    deployed.store = KEEPS_NOTHING
     return sha256(deployed.with_data([batch]).program.to_elf()).hexdigest()
 
 

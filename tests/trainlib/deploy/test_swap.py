@@ -11,6 +11,7 @@ from soc.chip.spec import load_chip
 from soc.run import run_program
 from trainlib.deploy import SGD, Adam, DeployError, deploy
 from trainlib.deploy.memory import Block, Memory, plan
+from trainlib.deploy.program_store import KEEPS_NOTHING
 from trainlib.deploy.replay import replayed
 from trainlib.deploy.swap_code import SwapCode, is_point
 from trainlib.deploy.swap_order import Absence, Copy, Gap, copy_cycles, ordered
@@ -87,6 +88,7 @@ def test_nodes_wait_for_copies_that_take_longer_than_they_do(monkeypatch):
         )
     given = batches(2)
     most, least = (deployed(size, optimizer=Adam(lr=0.01)) for size in (LARGE, SMALL))
+    most.store = least.store = KEEPS_NOTHING
     assert least.built().faults() == []
     assert least.built().copies
     expected, found = most.train(given), least.train(given)

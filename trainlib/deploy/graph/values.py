@@ -67,6 +67,9 @@ class TooLargeError(DeployError):
         super().__init__(message)
         self.needed, self.lack, self.code, self.swaps = needed, lack, code, swaps
 
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.needed, self.lack, self.code, self.swaps)
+
 
 @dataclass(frozen=True)
 class Value:
