@@ -21,11 +21,11 @@ from trainlib.calls.call import point_of
 from trainlib.deploy.budget import fitted
 from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.finite import check_values
-from trainlib.deploy.fusion import MINUS_LR
 from trainlib.deploy.graph.registry import call_of
 from trainlib.deploy.graph.values import DeployError, Graph, Node, TooLargeError
+from trainlib.deploy.learning_rates import LearningRates, Rates
 from trainlib.deploy.memory import Memory
-from trainlib.deploy.optimizers import LR, Optimizer
+from trainlib.deploy.optimizers import Optimizer
 from trainlib.deploy.precision import SINGLE, Precision, Scale
 from trainlib.deploy.program import Built, build, typed
 from trainlib.deploy.program_store import ProgramStore, said_of
@@ -36,8 +36,6 @@ from trainlib.deploy.tiles import Tiles, Tuned
 from trainlib.deploy.underflow import lost_gradients, may_underflow, underflow_warning
 
 Batch = Sequence[Any]
-Rate = Callable[[int], float]
-"""rate(step) is the learning rate of a step, from 0 on."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,7 +214,7 @@ class Deployed:
         gradients: bool = False,
         weights: Mapping[str, Any] | None = None,
         states: Mapping[str, Any] | None = None,
-        lr: Rate | float | None = None,
+        lr: Rates | None = None,
         on_batch: Callable[[int, float], None] | None = None,
     ) -> Trained:
         """Train with these batches, each once; a step takes `accumulate` of them.
@@ -224,7 +222,8 @@ class Deployed:
         gradients    let every step's be returned
         weights      to begin with, by state_dict's names; those of the network by default
         states       of the optimiser, as an earlier training has left them
-        lr           the learning rate by step, or of all
+        lr           the learning rate of all steps, a list of them by group, a function of the
+                     step, from 0 on, or a torch.optim.lr_scheduler, which steps after each step
         on_batch     called with the number of a batch, from 0, and its loss
 
         warns     once, where f16 without a loss scale loses gradients
@@ -244,20 +243,24 @@ class Deployed:
         given |= states or {}
         check_values(graph, given)
         running.write(given)
+        rates = None if lr is None else LearningRates(lr, self.optimizer)
         losses: list[float] = []
         found: list[dict[str, np.ndarray]] = []
         for number, batch in enumerate(batches):
             if number == 0:
                 self._warn(batch, given)
-            if lr is not None and number % self.accumulate == 0:
-                rate = _rate(lr, number // self.accumulate)
-                rates = {LR: rate, MINUS_LR: -rate}
-                running.write({n: r for n, r in rates.items() if n in built.addresses})
+            if rates and number % self.accumulate == 0:
+                words = rates.at(number // self.accumulate)
+                running.write({n: r for n, r in words.items() if n in built.addresses})
             running.batch(inputs_of(built.schedule, batch))
             losses += self._loss(running, graph)
             if on_batch:
                 on_batch(number, losses[-1])
-            if gradients and (number + 1) % self.accumulate == 0:
+            if (number + 1) % self.accumulate:
+                continue
+            if rates:
+                rates.go_on()
+            if gradients:
                 read = running.read(graph.gradients.values())
                 found.append(
                     {n: read[g].reshape(graph.values[n].shape) for n, g in graph.gradients.items()}
@@ -349,28 +352,12 @@ class Deployed:
         raise DeployError(f"{name}: the network has no such parameter or buffer")
 
 
-def _rate(lr: Rate | float, step: int) -> np.ndarray:
-    """The learning rate of a step.
-
-    raises    DeployError for what no optimiser takes
-    """
-    given = lr(step) if callable(lr) else lr
-    try:
-        rate = np.array([given], np.float32)
-    except (TypeError, ValueError):
-        rate = np.array([np.nan])
-    if not 0 <= rate[0] < np.inf:
-        what = f"lr({step})" if callable(lr) else "lr"
-        raise DeployError(f"{what} = {given}; it is a finite number, 0 or more")
-    return rate
-
-
 def deploy(
     model: Any,
     *,
     batch: Batch,
     loss: Any = None,
-    optimizer: Optimizer,
+    optimizer: Any,
     chip: SocSpec | str | PathLike = "pulp",
     dtype: str = "f32",
     dtypes: Mapping[str, str] | None = None,
@@ -388,6 +375,8 @@ def deploy(
     batch         (x, target): the shapes and types of every batch; either may be a tuple, x of the
                   model's arguments
     loss          loss(output, target); None: the model's forward takes both and returns the loss
+    optimizer     SGD, Adam or AdamW of trainlib.deploy, or of torch.optim with parameters of the
+                  model, whose groups count; those that it does not have do not learn
     dtype         what layers compute with: "f32", "f16" or "bf16"
     dtypes        the same by patterns of their names: {"head.*": "f32"}
     master        of parameters and the optimiser's state: "f32"
@@ -402,9 +391,15 @@ def deploy(
     """
     from trainlib.deploy.importers.torch_graph import graph_of
 
-    _check(batch, loss, optimizer)
+    _check(batch, loss)
+    is_own = isinstance(optimizer, Optimizer)
+    optimizer, learning = (optimizer, []) if is_own else _of_torch(optimizer, model)
     spec = chip if isinstance(chip, SocSpec) else load_chip(str(chip))
     graph, _ = graph_of(model, loss, *batch)
+    if is_own:
+        optimizer.check(graph)
+    else:
+        graph.trained = tuple(name for name in graph.trained if name in learning)
 
     def evaluated() -> tuple[Graph, tuple[str, ...]]:
         was_training = {module: module.training for module in model.modules()}
@@ -421,7 +416,24 @@ def deploy(
     return Deployed(graph, optimizer, spec, evaluated, **how)
 
 
-def _check(batch: Any, loss: Any, optimizer: Any) -> None:
+def _of_torch(optimizer: Any, model: Any) -> tuple[Optimizer, list[str]]:
+    """An optimiser of torch.optim as ours, and the names of the parameters that it has.
+
+    raises    TypeError for anything else; DeployError for one that there is no kernel for
+    """
+    import torch
+
+    from trainlib.deploy.torch_optimizer import optimizer_of
+
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        kind = type(optimizer).__name__
+        raise TypeError(
+            f"optimizer: a {kind}; it is a SGD, Adam or AdamW of trainlib.deploy or torch.optim"
+        )
+    return optimizer_of(optimizer, model)
+
+
+def _check(batch: Any, loss: Any) -> None:
     if not isinstance(batch, (tuple, list)):
         raise TypeError(f"batch: a {type(batch).__name__}; it is (x, target)")
     if len(batch) != 2:
@@ -431,9 +443,6 @@ def _check(batch: Any, loss: Any, optimizer: Any) -> None:
             f"loss: {loss!r}; it is a function of (output, target), such as "
             f"torch.nn.functional.cross_entropy"
         )
-    if not isinstance(optimizer, Optimizer):
-        kind = type(optimizer).__name__
-        raise TypeError(f"optimizer: a {kind}; it is a SGD, Adam or AdamW of trainlib.deploy")
 
 
 __all__ = ["Deployed", "Evaluated", "Trained", "deploy", "replace"]

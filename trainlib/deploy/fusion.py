@@ -5,7 +5,8 @@ fuse_sums       a sum of two gradients goes into the kernel that computes the la
 fuse_casts      casts of gradients, and their division by a scale, go into updates
 keep_halves     casts of parameters, too: updates write them, for the next step
 fuse_updates    SGD goes into the kernels of gradients of weights: each adds its whole sums, or
-                their momentum, times -lr, where the weights are: rounded as by a pass of its own
+                their momentum, times -lr, where the weights are: rounded as by a pass of its own.
+                Where a bias learns otherwise than its weights, its gradient is a sum of its own
 """
 
 from collections import Counter
@@ -113,11 +114,19 @@ def fuse_updates(graph: Graph, fits: Fits) -> None:
         mine = [updates[name] for name in own if name in updates and readers[name] == 1]
         if node.op not in UPDATING or node.element != "f32" or not own or len(mine) != len(own):
             continue
-        graph.values.setdefault(MINUS_LR, replace(graph.values[LR], name=MINUS_LR))
-        graph.arrays.setdefault(MINUS_LR, np.asarray(-graph.arrays[LR]))
-        updating = _fused(node, mine)
+        part, apart = node, list[Node]()
+        if len({_way(update) for update in mine}) > 1:
+            if not _is_worth_splitting(graph, node):
+                continue
+            (part, apart), mine = _split(graph, node), mine[:1]
+        rate = mine[0].inputs["lr"]
+        minus = minus_of(rate)
+        graph.values.setdefault(minus, replace(graph.values[rate], name=minus))
+        graph.arrays.setdefault(minus, np.asarray(-graph.arrays[rate]))
+        updating = _fused(part, mine)
         place = _last_reader(graph, updating, {id(node), *map(id, mine)})
         if fits(graph, updating) and not _changes(graph, updating, number, place):
+            after.setdefault(number, []).extend(apart)
             after.setdefault(max(place, number), []).append(updating)
             gone |= {id(node), *map(id, mine)}
     nodes = []
@@ -204,6 +213,33 @@ def _changes(graph: Graph, updating: Node, start: int, end: int) -> bool:
     return any(read & {graph.root(name) for name in written(graph, node)} for node in between)
 
 
+def _is_worth_splitting(graph: Graph, node: Node) -> bool:
+    """Is it less to read gradients of outputs twice than to store those of the weights?"""
+    dy, weights = (graph.values[name].elements for name in (node.inputs["dY"], node.outputs["dW"]))
+    return dy < weights
+
+
+def _split(graph: Graph, node: Node) -> tuple[Node, list[Node]]:
+    """A gradient of weights without that of their bias, and what computes that."""
+    attributes = {name: value for name, value in node.attributes.items() if name != "bias"}
+    dy = node.inputs["dY"]
+    axes = (0, 2, 3) if node.op == "conv2d_wg" else tuple(range(len(graph.values[dy].shape) - 1))
+    how = {"axes": axes, "what": "sum"}
+    outputs = {"y": node.outputs["dbias"]}
+    bias = replace(node, op="reduce", inputs={"x": dy}, outputs=outputs, attributes=how)
+    return replace(node, outputs={"dW": node.outputs["dW"]}, attributes=attributes), [bias]
+
+
+def _way(update: Node) -> str:
+    """How an update goes: by which word, and with which attributes."""
+    return repr((update.op, update.inputs["lr"], sorted(update.attributes.items())))
+
+
+def minus_of(rate: str) -> str:
+    """What the word of a learning rate, negated, is called."""
+    return MINUS_LR + rate.removeprefix(LR)
+
+
 def _is_sgd(node: Node) -> bool:
     """Of gradients as they are, in single precision alone."""
     others = ("gradient", "unscale", "halves")
@@ -216,7 +252,7 @@ def _fused(node: Node, updates: list[Node]) -> Node:
     learnt = {name: update.inputs["w"] for name, update in zip(names, updates, strict=True)}
     for name, update in zip(names, updates, strict=True):
         learnt |= {momentum_of(name): update.inputs["b"]} if "b" in update.inputs else {}
-    inputs = {**node.inputs, **learnt, "scale": MINUS_LR}
+    inputs = {**node.inputs, **learnt, "scale": minus_of(updates[0].inputs["lr"])}
     how = {n: v for n, v in updates[0].attributes.items() if n in UPDATE and v}
     attributes = {**node.attributes, **how, "scale": "operand"}
     return replace(node, inputs=inputs, outputs={}, attributes=attributes, step="update")

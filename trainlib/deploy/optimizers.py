@@ -2,24 +2,32 @@
 
     SGD(lr=0.01, momentum=0.9), Adam(lr=1e-3), AdamW(lr=1e-3, weight_decay=0.1)
 
-They are PyTorch's, in every option that they have here. The learning rate is a word in memory: a
-schedule may change it between steps. Gradients may be clipped before, as by clip_grad_norm_ and
-clip_grad_value_ of torch.nn.utils; those that training returns are not.
+    AdamW(lr=1e-3, groups=[{"params": ["*.bias", "norm*"], "weight_decay": 0.0}])
+
+They are PyTorch's, in every option that they have here. Groups are parameters whose options
+differ, given by patterns of their names: of several that fit a name, the last one holds. The
+learning rate of each is a word in memory: a schedule may change it between steps. Gradients may be
+clipped before, as by clip_grad_norm_ and clip_grad_value_ of torch.nn.utils; those that training
+returns are not.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from glob import escape
 from math import isfinite
-from typing import Any, SupportsFloat
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 
 from trainlib.deploy.graph.registry import add_node
 from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.parameter_groups import last_fitting, mistakes, options_of, unfit
 
 LR = "optimizer.lr"
 CORRECTIONS = "optimizer.corrections"
 EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_
+OF_ALL = ("clip_norm", "clip_value", "groups")  # what groups do not have of their own
 
 
 @dataclass(frozen=True)
@@ -30,15 +38,18 @@ class Optimizer:
     weight_decay    how much of a parameter is added to its gradient
     clip_norm       the most that the norm of all gradients together may be; None: anything
     clip_value      the most that any of their elements may be, after that
+    groups          {"params": a pattern of names, or several, and the options that differ}
     """
 
     lr: float
     weight_decay: float = 0.0
     clip_norm: float | None = field(default=None, kw_only=True)
     clip_value: float | None = field(default=None, kw_only=True)
+    groups: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name in self.options():
+            value = getattr(self, name)
             if value is not None and not all(isinstance(n, SupportsFloat) for n in _each(value)):
                 kind = type(self).__name__
                 raise DeployError(f"{kind}: {name} = {value!r}; it is a number")
@@ -47,6 +58,35 @@ class Optimizer:
         for name in ("clip_norm", "clip_value"):
             if (most := getattr(self, name)) is not None:
                 _check(self, name, most > 0, "above 0")
+        self._check_groups()
+
+    @classmethod
+    def options(cls) -> list[str]:
+        """Names of what a number says."""
+        return [each.name for each in fields(cls) if each.name != "groups"]
+
+    def _check_groups(self) -> None:
+        """raises    DeployError with every mistake in them, a line each"""
+        own = [name for name in self.options() if name not in OF_ALL]
+        found = mistakes(self.groups, own, lambda options: replace(self, groups=(), **options))
+        if found:
+            raise DeployError("\n".join(f"{type(self).__name__}: {each}" for each in found))
+
+    def check(self, graph: Graph) -> None:
+        """raises    DeployError for patterns that no parameter's name fits, a line each"""
+        names = [value.name for value in graph.of_role("parameter")]
+        if found := unfit(self.groups, names):
+            raise DeployError("\n".join(f"{type(self).__name__}: {each}" for each in found))
+
+    @cached_property
+    def parts(self) -> tuple[Self, ...]:
+        """Optimisers without groups: of what is in none, and of each group."""
+        plain = replace(self, groups=())
+        return plain, *(replace(plain, **options_of(group)) for group in self.groups)
+
+    def part_of(self, name: str) -> int:
+        """The number of the part that a parameter learns by."""
+        return last_fitting(self.groups, name)
 
     @property
     def clips_nothing(self) -> bool:
@@ -68,9 +108,23 @@ class Optimizer:
         """Attributes of the operator."""
         return {"lr": "operand", "weight_decay": self.weight_decay}
 
-    def begin(self, graph: Graph) -> dict[str, str]:
-        """Add what all updates share: its operands; nodes that come before all updates."""
-        return {"lr": graph.add(LR, (1,), "state", array=np.array([self.lr]))}
+    def add_updates(self, graph: Graph, gradients: Mapping[str, str]) -> None:
+        """Add the nodes that change parameters by their gradients."""
+        by_name = {name: self.part_of(name) for name in gradients}
+        shared = {
+            number: self.parts[number].begin(graph, rate_name(number))
+            for number in sorted(set(by_name.values()))
+        }
+        for name, gradient in self.clipped(graph, gradients).items():
+            number = by_name[name]
+            self.parts[number].update(graph, name, gradient, shared[number])
+
+    def begin(self, graph: Graph, lr: str) -> dict[str, str]:
+        """Add what updates share: operands, by their names; nodes that come before all updates.
+
+        lr    what the word of the learning rate is called
+        """
+        return {"lr": graph.add(lr, (1,), "state", array=np.array([self.lr]))}
 
     def clipped(self, graph: Graph, gradients: Mapping[str, str]) -> Mapping[str, str]:
         """Gradients as updates take them, by parameter."""
@@ -105,6 +159,16 @@ class SGD(Optimizer):
 
     momentum: float = 0.0
     nesterov: bool = False
+
+    @classmethod
+    def by_rates(cls, rates: Mapping[str, float]) -> Self:
+        """One by which each parameter, by name, learns at its rate."""
+        first, *others = dict.fromkeys(rates.values())
+        groups = [
+            {"params": [escape(name) for name, own in rates.items() if own == rate], "lr": rate}
+            for rate in others
+        ]
+        return cls(lr=first, groups=groups)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,15 +221,19 @@ class Adam(Optimizer):
         """Attributes of the operator."""
         return super().attributes | {"betas": self.betas, "eps": self.eps}
 
-    def begin(self, graph: Graph) -> dict[str, str]:
-        """The learning rate, and the bias corrections, which advance before all updates."""
-        shared = super().begin(graph)
+    def begin(self, graph: Graph, lr: str) -> dict[str, str]:
+        """The learning rate, and the bias corrections of these betas, which advance before all
+        updates.
+        """
+        shared, how = super().begin(graph, lr), {"betas": tuple(self.betas)}
+        known = [n for n in graph.nodes if n.op == "adam_corrections" and n.attributes == how]
+        if known:
+            return shared | dict(known[0].inputs)
         zeros = np.zeros(2, np.float32)
-        shared["corrections"] = graph.add(CORRECTIONS, (2,), "state", array=zeros)
-        inputs = {"corrections": shared["corrections"]}
-        how = {"betas": self.betas}
+        name = graph.add(graph.fresh(CORRECTIONS), (2,), "state", array=zeros)
+        inputs = {"corrections": name}
         add_node(graph, "adam_corrections", inputs, how, layer="optimizer", step="update")
-        return shared
+        return shared | inputs
 
 
 @dataclass(frozen=True)
@@ -204,6 +272,11 @@ def layer_of(graph: Graph, name: str) -> str:
     """The layer that a parameter is of: the first that reads it."""
     readers = (node.layer for node in graph.nodes for v in node.inputs.values() if v == name)
     return next(readers, name.rpartition(".")[0])
+
+
+def rate_name(number: int) -> str:
+    """What the word of a part's learning rate is called."""
+    return f"{LR}.{number}" if number else LR
 
 
 OPTIMIZERS = {"sgd": SGD, "adam": Adam, "adamw": AdamW}

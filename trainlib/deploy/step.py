@@ -75,7 +75,7 @@ def training(
     if accumulate > 1:
         return _accumulated(graph, optimizer, accumulate, mean, precision)
     if not isinstance(precision.scale, LossScale):
-        _add_updates(graph, optimizer, graph.gradients)
+        optimizer.add_updates(graph, graph.gradients)
         if not keeps_gradients and precision != SINGLE and optimizer.clips_nothing:
             fuse_casts(graph)
             keep_halves(graph)
@@ -87,7 +87,7 @@ def training(
         return Schedule(graph, (Section(tuple(graph.nodes)),), tuple(kept), reference)
     check_gradients(graph, precision.scale, graph.gradients)
     count = len(graph.nodes)
-    _add_updates(graph, optimizer, graph.gradients)
+    optimizer.add_updates(graph, graph.gradients)
     reference, updates = graph.copy(), graph.nodes[count:]
     graph.nodes = graph.nodes[:count]
     updates_at_once(graph)
@@ -133,7 +133,7 @@ def _accumulated(
     if isinstance(precision.scale, LossScale):
         check_gradients(graph, precision.scale, sums)
     place = len(graph.nodes)
-    _add_updates(graph, optimizer, sums)
+    optimizer.add_updates(graph, sums)
     checks = graph.nodes[len(first) + len(later) : place]
     updates = [*shares, *graph.nodes[place:]]
     graph.nodes = [*first, *later, *checks, *updates]
@@ -196,12 +196,6 @@ def _with_names(node: Node, names: Mapping[str, str]) -> Node:
         inputs={o: names.get(v, v) for o, v in node.inputs.items()},
         outputs={o: names.get(v, v) for o, v in node.outputs.items()},
     )
-
-
-def _add_updates(graph: Graph, optimizer: Optimizer, gradients: Mapping[str, str]) -> None:
-    shared = optimizer.begin(graph)
-    for name, gradient in optimizer.clipped(graph, gradients).items():
-        optimizer.update(graph, name, gradient, shared)
 
 
 def evaluation(graph: Graph, outputs: Sequence[str], precision: Precision = SINGLE) -> Schedule:

@@ -199,6 +199,7 @@ def deploy(
         source = Path(network) if network.endswith(".toml") else None
         given, table = with_config(source, said) if source else ({**said, "network": network}, {})
         learning = {name: given[name] for name in LEARNING}
+        learning["groups"] = given.get("groups") or None
         types = {"dtype": given["dtype"] or "f32", "dtypes": given["dtypes"] or ()}
         options = command.Options(
             network=given["network"],

@@ -12,11 +12,15 @@ dtype = "bf16"                  # what layers compute with: "f32", "f16" or "bf1
 master = "f32"                  # what weights and the optimiser's state are: nothing else yet
 loss_scale = "dynamic"          # or a power of two; none if left out
 dtypes = {"head.*" = "f32"}     # of layers whose names fit, the last that fits
+
+[[deploy.groups]]               # parameters that learn otherwise, by patterns of their names
+params = ["*.bias", "norm*"]
+weight_decay = 0.0
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -24,6 +28,14 @@ from pulpsim.cli.config_options import ElementType, FileName, FileTable
 from soc.chip.spec import DEFAULT_CHIP
 from soc.config.toml import read_toml
 from soc.config.validation import Layer, validated
+
+
+class GroupTable(FileTable):
+    params: str | Annotated[tuple[str, ...], Field(min_length=1)]
+    lr: float | None = None
+    momentum: float | None = None
+    nesterov: bool | None = None
+    weight_decay: float | None = None
 
 
 class DeployTable(FileTable):
@@ -47,6 +59,7 @@ class DeployTable(FileTable):
     master: Literal["f32"] = "f32"
     loss_scale: Literal["dynamic"] | float | None = None
     dtypes: dict[str, ElementType] = Field(default_factory=dict)
+    groups: tuple[GroupTable, ...] = ()
 
 
 class DeployConfig(FileTable):
@@ -73,6 +86,7 @@ def with_config(file: Path, said: Mapping[str, Any]) -> tuple[dict[str, Any], di
     if config.optimizer and config.optimizer.endswith(".onnx"):
         written["optimizer"] = str(file.parent / config.optimizer)
     written["dtypes"] = [f"{pattern}={name}" for pattern, name in config.dtypes.items()]
+    written["groups"] = [group.model_dump(exclude_none=True) for group in config.groups]
     scale = config.loss_scale
     written["loss_scale"] = None if scale is None else str(scale)
     return {**written, **{name: value for name, value in said.items() if value is not None}}, table

@@ -284,7 +284,7 @@ def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:
     try:
         return kind(**given)
     except DeployError as error:
-        raise ConfigError([str(error)]) from None
+        raise ConfigError(str(error).split("\n")) from None
 
 
 def precision_of(

@@ -45,7 +45,7 @@ def onnx_deployment(
     count = accumulate or training.accumulate
     how: dict[str, Any] = {"accumulate": count, "mean": mean, "cores": cores, "tuned": tuned}
     how["precision"] = precision
-    deployed = Deployed(training.graph, SGD(lr=training.lr), chip, **how)
+    deployed = Deployed(training.graph, SGD.by_rates(training.rates), chip, **how)
     batches = list(training.sequence())
     return deployed, batches[: len(batches) // count * count] or batches * count
 

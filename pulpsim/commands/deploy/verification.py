@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy import Deployed, Trained
-from trainlib.deploy.optimizers import SGD, Optimizer
+from trainlib.deploy.optimizers import OF_ALL, SGD, Optimizer
 
 FACTOR = 4
 FLOOR = {"f32": 1e-7, "f16": 2.0**-6, "bf16": 2.0**-3}  # of halves: 32 roundings, of long sums
@@ -87,7 +87,7 @@ def _trained(
     halves = {"f16": torch.float16, "bf16": torch.bfloat16}
     module = copy.deepcopy(model).to(dtype)
     learning = [p for p in module.parameters() if p.requires_grad]
-    optimizer = _optimizer(deployed.optimizer, learning)
+    optimizer = _optimizer(deployed.optimizer, module)
     losses: list[float] = []
     gradients: dict[str, np.ndarray] = {}
     for number, (x, target) in enumerate(batches, 1):
@@ -134,10 +134,16 @@ def _clip(optimizer: Optimizer, parameters: list[Any]) -> None:
         clip_grad_value_(parameters, optimizer.clip_value)
 
 
-def _optimizer(optimizer: Any, parameters: list[Any]) -> Any:
+def _optimizer(optimizer: Optimizer, module: Any) -> Any:
+    """PyTorch's optimiser with these options, by group, of a module's parameters."""
     import torch
 
-    names = type(optimizer).__dataclass_fields__.keys() - {"clip_norm", "clip_value"}
-    options = {n: getattr(optimizer, n) for n in names}
+    names = [name for name in optimizer.options() if name not in OF_ALL]
+    groups: list[dict[str, Any]] = [
+        {"params": [], **{name: getattr(part, name) for name in names}} for part in optimizer.parts
+    ]
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            groups[optimizer.part_of(name)]["params"].append(parameter)
     kind = "SGD" if isinstance(optimizer, SGD) else type(optimizer).__name__
-    return getattr(torch.optim, kind)(parameters, **options)
+    return getattr(torch.optim, kind)(groups)

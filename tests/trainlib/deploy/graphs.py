@@ -51,7 +51,7 @@ def graph(name: str) -> Any:
 def checks(name: str) -> Iterator[Check]:
     """What is compared: all losses, gradients of single mini-batches, weights at the end."""
     training = graph(name)
-    optimizer, chip = SGD(lr=training.lr), load_chip("pulp")
+    optimizer, chip = SGD.by_rates(training.rates), load_chip("pulp")
     deployed = Deployed(training.graph, optimizer, chip, accumulate=training.accumulate)
     yield Check("faults of memory", len(deployed.built().faults()), 0)
     trained = deployed.train(training.sequence())
@@ -111,5 +111,7 @@ def wide_weights(training: Any) -> Iterator[dict[str, np.ndarray]]:
             sums[parameter] += interpreter.get(gradient).reshape(sums[parameter].shape)
         if number % training.accumulate == 0:
             for parameter, total in sums.items():
-                interpreter.set(parameter, interpreter.get(parameter) - training.lr * total)
+                interpreter.set(
+                    parameter, interpreter.get(parameter) - training.rates[parameter] * total
+                )
                 total[...] = 0

@@ -384,7 +384,7 @@ def test_a_module_may_give_its_loss_by_itself(with_loss):
     assert repr(found).startswith("<Evaluated with 1 batches, losses 0.")
     assert repr(deployed) == (
         "<Deployed 3 operators, 3 parameters learn by SGD(lr=0.1, weight_decay=0.0, "
-        "clip_norm=None, clip_value=None, momentum=0.0, nesterov=False), on pulp>"
+        "clip_norm=None, clip_value=None, groups=(), momentum=0.0, nesterov=False), on pulp>"
     )
 
 
@@ -410,7 +410,10 @@ def test_numbers_that_there_are_no_rows_or_classes_for_are_refused(x, target, me
             "loss: 'mse'; it is a function of (output, target), such as "
             "torch.nn.functional.cross_entropy",
         ),
-        ({"optimizer": "sgd"}, "optimizer: a str; it is a SGD, Adam or AdamW of trainlib.deploy"),
+        (
+            {"optimizer": "sgd"},
+            "optimizer: a str; it is a SGD, Adam or AdamW of trainlib.deploy or torch.optim",
+        ),
         ({"epochs": 3}, "deploy() got an unexpected keyword argument 'epochs'"),
     ],
 )

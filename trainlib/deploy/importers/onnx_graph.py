@@ -41,13 +41,13 @@ Arrays = Mapping[str, np.ndarray]
 class OnnxTraining:
     """A training graph, and what trains it.
 
-    lr            of the SGD nodes
+    rates         of the SGD nodes, by parameter
     batches       what the data files have
     accumulate    batches of a step
     """
 
     graph: Graph
-    lr: float
+    rates: Mapping[str, float]
     batches: list[tuple[np.ndarray, np.ndarray]]
     accumulate: int
     count: int = field(default=1)
@@ -84,14 +84,12 @@ def read(
     if not rates:
         where = optimizer or network
         raise DeployError(f"{where}: no SGD node says which parameters learn; give --optimizer")
-    if len(set(rates.values())) > 1:
-        raise DeployError(f"{optimizer or network}: SGD nodes of several rates; there may be one")
     given, batches = _data(model, data)
     graph = _forward(model, given, rates)
     graph.trained = tuple(n for n in rates if n in graph.values and graph.values[n].base is None)
     accumulate = int(np.ravel(data.get("meta_n_accum", 1))[0])
     count = int(np.ravel(data.get("meta_n_batches", len(batches)))[0])
-    return OnnxTraining(graph, next(iter(rates.values())), batches, accumulate, count)
+    return OnnxTraining(graph, rates, batches, accumulate, count)
 
 
 def _model(file: Path) -> Any:

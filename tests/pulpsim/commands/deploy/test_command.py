@@ -263,6 +263,43 @@ def test_mistakes_of_a_file_are_told_with_their_place(model: Path) -> None:
         assert field in result.output
 
 
+GROUPS = """
+[deploy]
+network = "model.py:build"
+input = "2x6"
+steps = 3
+optimizer = "{optimizer}"
+weight_decay = 0.3
+
+[[deploy.groups]]
+params = "{pattern}"
+weight_decay = 0.0
+
+[[deploy.groups]]
+params = ["2.*"]
+lr = {rate}
+"""
+
+
+def test_groups_of_a_file_learn_as_in_torch(model: Path) -> None:
+    file = model.with_name("groups.toml")
+    file.write_text(GROUPS.format(optimizer="adamw", pattern="*.bias", rate="0.1"))
+    result = deploy(file, "--verify")
+    assert result.exit_code == 0, result.output
+    assert float(result.output.partition("losses within ")[2]) < 1e-6
+
+
+def test_mistakes_in_groups_are_told_with_their_place(model: Path) -> None:
+    file = model.with_name("groups_wrong.toml")
+    file.write_text(GROUPS.format(optimizer="sgd", pattern="head.*", rate="-1.0"))
+    result = deploy(file)
+    assert (result.exit_code, result.output.strip()) == (
+        *(2, "pulpsim: SGD: groups[1]: lr = -1.0; it is 0 or more"),
+    )
+    file.write_text(GROUPS.format(optimizer="sgd", pattern="head.*", rate="1.0"))
+    assert "SGD: groups[0]: params 'head.*': no parameter fits" in deploy(file).output
+
+
 def test_all_types_are_compared_side_by_side(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     how = "--input", "2x6", "--steps", "2", "--layer-dtype", "2=bf16", "--compare"

@@ -83,7 +83,11 @@ def made(tmp_path, nodes=None, optimizer=True):
     outputs = [helper.make_tensor_value_info("loss", kind, ())]
     network = helper.make_model(helper.make_graph(nodes, "made", inputs, outputs))
     onnx.save(network, tmp_path / "network.onnx")
-    updates = [helper.make_node("SGD", [n, f"{n}_grad"], [f"{n}_new"], lr=0.1) for n in ("w", "v")]
+    rates = {"w": 0.1, "v": 0.2}
+    updates = [
+        helper.make_node("SGD", [n, f"{n}_grad"], [f"{n}_new"], lr=rate)
+        for n, rate in rates.items()
+    ]
     graph = helper.make_graph(updates if optimizer else [], "updates", [], [])
     onnx.save(helper.make_model(graph), tmp_path / "optimizer.onnx")
     numbers = np.random.default_rng(4)
@@ -94,19 +98,21 @@ def read_made(tmp_path, data):
     return read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
 
 
-def test_nodes_in_any_order_are_taken_and_transposes_become_products(tmp_path):
+def test_nodes_in_any_order_are_taken_with_their_rates_and_transposes_become_products(tmp_path):
     data = made(tmp_path)
     training = read_made(tmp_path, data)
     assert [n.op for n in training.graph.nodes] == [
         *("linear_fw", "relu_fw", "linear_fw", "mse_loss"),
     ]
     assert training.graph.trained == ("w", "v")
-    assert training.lr == pytest.approx(0.1)
-    trained = Deployed(training.graph, SGD(lr=0.1), load_chip("pulp")).train(training.sequence())
+    optimizer = SGD.by_rates(training.rates)
+    assert [part.lr for part in optimizer.parts] == pytest.approx([0.1, 0.2])
+    deployed = Deployed(training.graph, optimizer, load_chip("pulp"))
+    trained = deployed.train(training.sequence())
     x, target, w, b, v = (data[n].astype(np.float64) for n in ("x", "target", "w", "b", "v"))
     h = np.maximum(x @ w.T + b, 0)
     d = 2 * (h @ v.T - target) / 6
-    np.testing.assert_allclose(trained.weights["v"], v - 0.1 * d.T @ h, 0, 1e-6)
+    np.testing.assert_allclose(trained.weights["v"], v - 0.2 * d.T @ h, 0, 1e-6)
     np.testing.assert_allclose(trained.weights["w"], w - 0.1 * ((d @ v) * (h > 0)).T @ x, 0, 1e-6)
     np.testing.assert_array_equal(trained.weights["b"], data["b"])
 
