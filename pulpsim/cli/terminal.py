@@ -1,7 +1,7 @@
 """The terminal: the guest's text made harmless, reports and progress on standard error."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -105,15 +105,18 @@ def spinner(console: Console, line: str) -> "AbstractContextManager[Status | Non
 
 
 @contextmanager
-def progress(message: str) -> Iterator[None]:
-    """Show that something long is going on: a spinner in a terminal, one line elsewhere."""
+def progress(message: str) -> Iterator[Callable[[str], None]]:
+    """Show that something long is going on: a spinner in a terminal, one line elsewhere.
+
+    It gives what tells more beside the spinner: where it is at.
+    """
     console = report_console()
     if not console.is_terminal:
         console.print(f"{message} ...", soft_wrap=True)
-        yield
+        yield lambda more: None
         return
-    with console.status(f"{message} ..."):
-        yield
+    with console.status(f"{message} ...") as status:
+        yield lambda more: status.update(f"{message}: {more} ...")
 
 
 def compact_table(*columns: str, left: int = 1) -> Table:

@@ -49,7 +49,7 @@ def watch(program: Program, ready: PreparedRun) -> RunResult:
     check_textual()
     is_shown = False
 
-    def telling(message: str) -> AbstractContextManager[None]:
+    def telling(message: str) -> AbstractContextManager[object]:
         return nullcontext() if is_shown or is_served() else progress(message)
 
     session = Session(

@@ -145,13 +145,18 @@ class Deployed:
         return self.built().schedule
 
     @paused_collector()
-    def built(self, *, keeps_gradients: bool = False) -> Built:
+    def built(
+        self, *, keeps_gradients: bool = False, tell: Callable[[str], None] | None = None
+    ) -> Built:
         """The program of a training step.
+
+        tell    called with each layer and its step while it is planned
 
         raises    DeployError, KernelError
         """
         if keeps_gradients not in self._built:
-            self._built[keeps_gradients] = self._fitted(self._build, keeps_gradients)
+            build = partial(self._build, tell=tell)
+            self._built[keeps_gradients] = self._fitted(build, keeps_gradients)
         return self._built[keeps_gradients]
 
     def with_data(self, batches: Sequence[Batch], steps: int | None = None) -> Built:
@@ -179,9 +184,15 @@ class Deployed:
         return fitted(lambda names: of(recomputed=names), build, self._estimate)
 
     @paused_collector()
-    def _build(self, schedule: Schedule, swaps: TooLargeError | None = None, **data: Any) -> Built:
+    def _build(
+        self,
+        schedule: Schedule,
+        swaps: TooLargeError | None = None,
+        tell: Callable[[str], None] | None = None,
+        **data: Any,
+    ) -> Built:
         def made() -> Built:
-            how = {"cores": self.cores, "tiles": self._tiles, "swaps": swaps, **data}
+            how = {"cores": self.cores, "tiles": self._tiles, "swaps": swaps, "tell": tell, **data}
             return build(schedule, self.chip, **how)
 
         if data:

@@ -132,6 +132,7 @@ def build(
     pool: Sequence[Arrays] = (),
     steps: int | None = None,
     swaps: TooLargeError | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Built:
     """The program of a schedule.
 
@@ -140,12 +141,13 @@ def build(
     pool     batches that it holds, taken one after the other; none: the host hands them over
     steps    how many it makes: by default those of the pool, or as many as the host wants
     swaps    why values may lie in the HyperRAM meanwhile: L2 is too small for all of them
+    tell     called with each layer and its step while its kernels are planned
 
     raises    DeployError if it does not fit L2, KernelError if a kernel cannot be built
     """
     steps = steps or max(len(pool) // schedule.batches, 1) if pool else ENDLESS
     how = schedule, chip, cores or chip.cores, tiles or Tiles.on(chip, cores), pool, steps
-    maker = _Maker(*how, swaps is not None and can_swap(schedule))
+    maker = _Maker(*how, swaps is not None and can_swap(schedule), tell)
     if swaps:
         code = swaps.code + CODE_OF_COPIES
     else:
@@ -187,7 +189,9 @@ class _Maker:
         batches: Sequence[Arrays],
         steps: int,
         swaps: bool,
+        tell: Callable[[str], None] | None,
     ) -> None:
+        self.tell = tell or (lambda layer: None)
         self.swaps, self.homes = swaps, dict[str, int]()
         self.swapped: SwapPlan | None = None
         self.unswapped = "" if can_swap(schedule) else UNSWAPPED
@@ -252,12 +256,13 @@ class _Maker:
 
         raises    KernelError with the layer's name
         """
+        call = self.calls[number]
+        self.tell(call.region)
         try:
             return functions.of(*self.points[number])
         except CodeTooLarge:
             raise
         except KernelError as error:
-            call = self.calls[number]
             layer = call.region.rpartition(" ")[0]
             way = "a chip with a larger l1.size, or a smaller layer"
             if self.schedule.nodes[number].element != "f32":

@@ -16,7 +16,7 @@ from autotuner.tuned import tuned_by
 from firmware.builder import KernelError
 from pulpsim.cli.config_options import ChosenChip, cache_file
 from pulpsim.cli.output import STANDARD_OUTPUT, check_writable, write, write_json
-from pulpsim.cli.terminal import page_console, progress, report_console
+from pulpsim.cli.terminal import page_console, progress, report_console, spinner
 from pulpsim.commands.deploy.comparison import (
     Compared,
     comparison_json,
@@ -163,8 +163,9 @@ def _torch(options: Options, chip: Any) -> _Job:
     if options.input is None:
         raise ConfigError(["--input is missing: a shape such as 4x3x32x32, the batch first"])
     optimizer = optimizer_of(options.optimizer, options.learning)
-    shape, loss = shape_of(options.input), loss_of(options.loss)
-    model = torch_module(options.network, options.seed)
+    shape = shape_of(options.input)
+    with spinner(report_console(), "importing PyTorch and the network ..."):
+        loss, model = loss_of(options.loss), torch_module(options.network, options.seed)
     loaded = load_weights(model, options.load) if options.load else {}
     states = {name: array for name, array in loaded.items() if name not in model.state_dict()}
     if states and (options.verifies or options.output):
@@ -176,14 +177,14 @@ def _torch(options: Options, chip: Any) -> _Job:
     how: dict[str, Any] = {"accumulate": accumulate, "mean": options.mean, "cores": options.cores}
     how["tuned"] = _tuned(options, chip)
     how |= precision_of(**options.precision)
-    with progress("planning"):
+    with progress("planning") as tell:
         deployed = deploy(model, batch=batches[0], loss=loss, optimizer=optimizer, chip=chip, **how)
         needed = [value.name for value in deployed.graph.of_role("parameter", "buffer")]
         if options.load and (missing := [name for name in needed if name not in loaded]):
             raise ConfigError(
                 [f"--load {options.load}: no array {missing[0]}; --save writes what it takes"]
             )
-        deployed.built()
+        deployed.built(tell=tell)
     if not options.verifies:
         return _Job(deployed, batches, None, states)
     if drop := next((node for node in deployed.graph.nodes if node.op == "dropout"), None):
@@ -215,10 +216,10 @@ def _onnx(options: Options, chip: Any) -> _Job:
         "precision": precision,
         "repairs": options.repairs,
     }
-    with progress("planning"):
+    with progress("planning") as tell:
         network = Path(options.network)
         deployed, batches = onnx_deployment(network, optimizer, options.data, chip, **how)
-        deployed.built()
+        deployed.built(tell=tell)
     if options.steps:
         batches = [batches[n % len(batches)] for n in range(options.steps * deployed.accumulate)]
     against = options.against

@@ -149,3 +149,13 @@ def test_the_oldest_make_room(store):
     for outputs in (1, 2, 3):
         deployed(few, network(outputs=outputs)).built()
     assert len(list(store.folder.glob("program-*"))) == 2
+
+
+def test_what_is_planned_tells_its_layers_and_what_is_recalled_nothing(store):
+    told = []
+    deployed(store).built(tell=told.append)
+    assert told[:2] == ["0 forward", "1 forward"]
+    assert told[-1] == "0 update"
+    told.clear()
+    deployed(store).built(tell=told.append)
+    assert told == []
