@@ -3,6 +3,14 @@
 from firmware.registers import KernelError
 
 
+class ArenaFull(KernelError):
+    """A buffer does not fit an arena, which `arena` names."""
+
+    def __init__(self, arena: str, message: str) -> None:
+        super().__init__(message)
+        self.arena = arena
+
+
 class Arena:
     """Addresses base .. base + size - 1, allocated from the bottom.
 
@@ -25,14 +33,15 @@ class Arena:
         size     bytes
         align    its address is a multiple of this
 
-        raises    KernelError if it does not fit
+        raises    ArenaFull if it does not fit
         """
         address = -(-self.next // align) * align
         end = self.base + self.size - self.guard
         if address + size > end:
-            raise KernelError(
+            raise ArenaFull(
+                self.name,
                 f"{self.name}: {what} of {size} bytes does not fit: {max(end - address, 0)} of "
-                f"{self.size} bytes are left"
+                f"{self.size} bytes are left",
             )
         self.next = address + size + self.guard
         return address

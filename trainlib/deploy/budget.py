@@ -54,7 +54,8 @@ def fitted(
             if swaps is None:
                 least = min(least, error, key=lambda each: each.needed)
             reasons += [error.swaps] if error.swaps else []
-    message = f"{first}; with recomputation it needs {least.needed:,}"
+    less = least.needed < first.needed
+    message = f"{first}; with recomputation it needs {least.needed:,}" if less else str(first)
     message += f"; the HyperRAM does not help: {reasons[-1]}" if reasons else ""
     raise TooLargeError(message, least.needed, least.lack, least.code)
 

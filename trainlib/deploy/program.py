@@ -5,11 +5,13 @@ left and writes the next one (see soc.exchange), or, where batches lie in L2, co
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from firmware.arena import ArenaFull
 from firmware.builder import NE, CodeTooLarge, Kernel, KernelError, Label
 from firmware.hyperram import reach
 from firmware.registers import ZERO
@@ -38,6 +40,9 @@ CODE_OF_CALL, CODE_OF_FUNCTION, CODE_OF_REST = 32, 4096, 4096  # bytes, more tha
 CODE_OF_COPIES = 2048  # bytes: about what the choice of copies changes
 ATTEMPTS = 2  # at the room for code, before the last one
 ROUNDED = 256  # bytes: code arenas are multiples of it
+AMPLE = (
+    1 << 24
+)  # bytes of an L2 in which steps are laid out that do not fit, to tell what they need
 UNSWAPPED = "copies are in one order, and parts of the step are repeated or left out"
 PROGRAM = "train"  # its name
 COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
@@ -211,16 +216,29 @@ class _Maker:
                 f"the step's code needs {code:,} bytes of L2, there are {l2:,}, {CODE_OFFSET:,} of "
                 f"them before code: take a chip with a larger l2.size, or fewer layers that differ"
             )
-        k = new_kernel(self.chip, PROGRAM, code=_rounded(code))
+        if CODE_OFFSET + _rounded(code) + ROUNDED < l2:
+            with suppress(ArenaFull):
+                return self._built(self.chip, code)
+        size = max(AMPLE, 2 * l2)
+        ample = self.chip.l2.model_copy(update={"size": size})
+        return self._built(self.chip.model_copy(update={"l2": ample}), code)
+
+    def _built(self, chip: SocSpec, code: int) -> Built:
+        """The program, in the L2 of a chip, which may be larger than there is: then it is refused.
+
+        raises    TooLargeError
+        """
+        k = new_kernel(chip, PROGRAM, code=_rounded(code))
         start = k.l2.next
         server = k.label("swap_server") if self.swaps else None
-        with team_of(k, self.chip, self.cores, server) as team:
+        with team_of(k, chip, self.cores, server) as team:
             swap = self.swap = SwapCode(k, team) if self.swaps else None
             functions = Functions(k, team)
             self.functions = [self._function(functions, n) for n in range(len(self.points))]
+            tables = k.l2.next - start
             if self.batches:
                 self.pool = Pool.of(k, self.schedule, self.batches, self.steps)
-            tables = k.l2.next - start
+            batches = k.l2.next - start - tables
             memory, lack = self._plan(k)
             if swap and server:
                 swap.emit_server(server, self.copies)
@@ -231,14 +249,14 @@ class _Maker:
             lack -= _rounded(code) - _rounded(size)  # room for code that it does not take
             if self.last is not None or lack > 0:
                 needed = self.chip.l2.size + lack
-                message = self._too_large(memory, needed, size, tables)
+                message = self._too_large(memory, needed, size, tables, batches)
                 raise TooLargeError(message, needed, lack, size, self.unswapped)
             self.last = lack
             raise _WrongRoom(size)
         for address, data in _contents(self.schedule.graph, self.addresses, self.homes):
             k.put(address, data)
         program = k.build()
-        tables += WORD * sum(len(function.operands) for function in self.functions)
+        tables += batches + WORD * sum(len(function.operands) for function in self.functions)
         return Built(
             program,
             self.schedule,
@@ -260,9 +278,9 @@ class _Maker:
         self.tell(call.region)
         try:
             return functions.of(*self.points[number])
-        except CodeTooLarge:
-            raise
         except KernelError as error:
+            if isinstance(error, CodeTooLarge) or getattr(error, "arena", "") == "L2":
+                raise
             layer = call.region.rpartition(" ")[0]
             way = "a chip with a larger l1.size, or a smaller layer"
             if self.schedule.nodes[number].element != "f32":
@@ -295,7 +313,7 @@ class _Maker:
         start = -(-k.l2.next // ALIGNED) * ALIGNED
         memory = plan(*blocks, start)
         records = sum(WORD * len(function.operands) for function in self.functions)
-        room = k.l2.base + k.l2.size - start - records - ROUNDED
+        room = self.chip.l2.base + self.chip.l2.size - start - records - ROUNDED
         lack = memory.peak - room
         if lack > 0 and self.swaps:
             swaps = Swaps(
@@ -331,14 +349,18 @@ class _Maker:
             if root in homes
         }
 
-    def _too_large(self, memory: Memory, needed: int, code: int, tables: int) -> str:
+    def _too_large(self, memory: Memory, needed: int, code: int, tables: int, batches: int) -> str:
         inputs = self.schedule.graph.of_role("input")
         is_one = all(value.shape[0] == 1 for value in inputs)
-        smaller = "" if is_one else "take smaller batches and accumulate, "
+        data = f", {batches:,} for batches and losses" if batches else ""
+        ways = ["fewer batches and steps"] if batches else []
+        ways += [] if is_one else ["smaller batches and accumulate"]
+        take = f"take {', '.join(ways)}, " if ways else ""
         return (
             f"the step needs {needed:,} bytes of L2, there are {self.chip.l2.size:,}: "
             f"{memory.peak:,} for values ({memory.static:,} of them stay), {code:,} for code, "
-            f"{tables:,} for tables; {smaller}freeze layers, or take a chip with a larger l2.size"
+            f"{tables:,} for tables{data}; {take}freeze layers, or take a chip with a larger "
+            f"l2.size"
         )
 
     def _emit(self, k: Kernel, team: Team) -> None:

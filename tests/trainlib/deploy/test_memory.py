@@ -241,14 +241,29 @@ def test_a_small_network_trains_on_a_chip_with_little_l2():
     assert deployed.built().faults() == []
 
 
-def test_code_that_is_larger_than_l2_is_refused():
-    deployed = Deployed(perceptron(), SGD(lr=0.1), load_chip("pulp", {"l2": {"size": 66 << 10}}))
+@pytest.mark.parametrize("size", [66000, 66 << 10, 66 << 10 | 1 << 11])
+def test_code_that_is_larger_than_l2_is_refused(size):
+    deployed = Deployed(perceptron(), SGD(lr=0.1), load_chip("pulp", {"l2": {"size": size}}))
     message = (
-        r"^the step's code needs [\d,]+ bytes of L2, there are 67,584, 65,664 of them before "
+        r"^the step's code needs [\d,]+ bytes of L2, there are 6\d,\d{3}, 65,664 of them before "
         r"code: take a chip with a larger l2\.size, or fewer layers that differ$"
     )
     with pytest.raises(DeployError, match=message):
         deployed.built()
+
+
+def test_tables_and_batches_that_are_larger_than_l2_are_refused_with_what_the_step_takes():
+    deployed = Deployed(perceptron(), SGD(lr=0.1), load_chip("pulp", {"l2": {"size": 74 << 10}}))
+    message = (
+        r"^the step needs [\d,]+ bytes of L2, there are 75,776: [\d,]+ for values \([\d,]+ of them "
+        r"stay\), [\d,]+ for code, [\d,]+ for tables, [\d,]+ for batches and losses; take fewer "
+        r"batches and steps, smaller batches and accumulate, freeze layers, or take a chip with a "
+        r"larger l2\.size; the HyperRAM does not help: .* takes [\d,]+ bytes at once, .*$"
+    )
+    [x, target] = deployed.graph.of_role("input")
+    batch = np.zeros(x.shape, np.float32), np.zeros(target.shape, np.int32)
+    with pytest.raises(DeployError, match=message):
+        deployed.with_data([batch] * 40)
 
 
 def test_nothing_that_learns_is_refused():
