@@ -118,6 +118,11 @@ def sums_of_parts(
     return most
 
 
+def have_room(sums: Any) -> Any:
+    """Is there room for so many sums of a few parts?"""
+    return PARTS[0] * sums * WORD <= MOST
+
+
 def _may_be(cores: int, sums: int, lines: int) -> list[int]:
     """How many parts of so many lines there may be, if several: their sums have room."""
     return [p for p in PARTS if 2 * p <= lines and p <= cores and p * sums * WORD <= MOST]

@@ -45,6 +45,7 @@ from trainlib.conv.line_parts import (
     added_by_lines,
     busy_by_lines,
     channel_parts,
+    have_room,
     line_parts,
     sums_of_parts,
     taps_of,
@@ -604,17 +605,26 @@ class Step:
             both = [(size, size) for size in sizes]
             return sums_of_parts(cores, *both, conv.ys, conv.xs)
 
-        def room(lines: int | None, *sizes: int) -> int:
-            both = zip(map(int, sizes), map(int, wholes), strict=True)
-            return sums_of_parts(cores, *both, s.ys, s.xs, lines and int(lines))
+        pairs = zip(of, wholes, strict=True)
+        ends = (np.where(size % tiled, size % tiled, tiled) for tiled, size in pairs)
+        may_be = have_room(reduce(np.multiply, ends) * s.ys.taps * s.xs.taps)
+
+        def room(lines: Any) -> np.ndarray:
+            which, *every = np.broadcast_arrays(may_be, lines, *of)
+            found = np.zeros(which.shape, int)
+            found[which] = [
+                sums_of_parts(cores, *zip(sizes, wholes, strict=True), s.ys, s.xs, count)
+                for count, *sizes in zip(*(each[which].tolist() for each in every), strict=True)
+            ]
+            return found
 
         lines, places = (
             tile[name] if name in cut else axis.outputs for name, axis in (("y", s.ys), ("x", s.xs))
         )
-        found = np.vectorize(partial(room, None), otypes=[int])(*of)
         is_cut = (lines < s.ys.outputs) | (places < s.xs.outputs)
+        found = room(None)
         if np.any(is_cut):
-            found = np.where(is_cut, np.vectorize(room, otypes=[int])(lines, *of), found)
+            found = np.where(is_cut, room(lines), found)
         return found if found.shape else int(found)
 
     def _sums_of_product(self, a: Wanted, tile: Sized) -> Any:
