@@ -22,7 +22,7 @@ from trainlib.deploy.budget import fitted
 from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.finite import check_values
 from trainlib.deploy.graph.registry import call_of
-from trainlib.deploy.graph.values import DeployError, Graph, Node, TooLargeError
+from trainlib.deploy.graph.values import DeployError, Graph, Node, TooLargeError, kind_of
 from trainlib.deploy.learning_rates import LearningRates, Rates
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import Optimizer
@@ -437,16 +437,16 @@ def _of_torch(optimizer: Any, model: Any) -> tuple[Optimizer, list[str]]:
     from trainlib.deploy.torch_optimizer import optimizer_of
 
     if not isinstance(optimizer, torch.optim.Optimizer):
-        kind = type(optimizer).__name__
         raise TypeError(
-            f"optimizer: a {kind}; it is a SGD, Adam or AdamW of trainlib.deploy or torch.optim"
+            f"optimizer: {kind_of(optimizer)}; it is a SGD, Adam or AdamW of trainlib.deploy or "
+            f"torch.optim"
         )
     return optimizer_of(optimizer, model)
 
 
 def _check(batch: Any, loss: Any) -> None:
     if not isinstance(batch, (tuple, list)):
-        raise TypeError(f"batch: a {type(batch).__name__}; it is (x, target)")
+        raise TypeError(f"batch: {kind_of(batch)}; it is (x, target)")
     if len(batch) != 2:
         raise DeployError(f"batch: {len(batch)} tensors; it is (x, target)")
     if loss is not None and not callable(loss):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.graph.values import DeployError, kind_of
 
 PARAMS = "params"
 RULE = (
@@ -54,13 +54,12 @@ def mistakes(
     check    raises DeployError for options that have wrong values
     """
     if not isinstance(groups, (list, tuple)):
-        return [f"groups: a {type(groups).__name__}; it is a list of {{{PARAMS!r}: ..., ...}}"]
+        return [f"groups: {kind_of(groups)}; it is a list of {{{PARAMS!r}: ..., ...}}"]
     found = []
     for number, group in enumerate(groups):
         where = f"groups[{number}]"
         if not isinstance(group, Mapping):
-            kind = type(group).__name__
-            found.append(f"{where}: a {kind}; it is {{{PARAMS!r}: ..., and options}}")
+            found.append(f"{where}: {kind_of(group)}; it is {{{PARAMS!r}: ..., and options}}")
             continue
         if not patterns_of(group):
             given = f" = {group[PARAMS]!r}" if PARAMS in group else " is missing"

@@ -13,7 +13,7 @@ from soc.prelude.counters import CAUSES, COUNT, COUNTS, REGIONS
 from soc.result import RunResult
 from trainlib.deploy.finite import as_array, check_input
 from trainlib.deploy.graph.sequences import DEFAULT_IGNORED
-from trainlib.deploy.graph.values import DeployError, Graph
+from trainlib.deploy.graph.values import DeployError, Graph, kind_of
 from trainlib.deploy.handover import NEXT
 from trainlib.deploy.program import Built
 from trainlib.deploy.schedule import Schedule
@@ -184,7 +184,7 @@ def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
     """
     if not isinstance(batch, (tuple, list)):
         takes = ", ".join(schedule.inputs)
-        raise DeployError(f"a batch is a {type(batch).__name__}; it is a tuple: ({takes})")
+        raise DeployError(f"a batch is {kind_of(batch)}; it is a tuple: ({takes})")
     names, parts = schedule.inputs, list(_flat(batch))
     if len(parts) != len(names):
         raise DeployError(f"a batch of {len(parts)} arrays; the network takes {', '.join(names)}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from soc.config.toml import ConfigError
 from trainlib.deploy import DeployError
+from trainlib.deploy.graph.values import kind_of
 from trainlib.deploy.optimizers import OPTIMIZERS, Optimizer
 from trainlib.npz import read_npz
 
@@ -60,8 +61,8 @@ def torch_module(written: str, seed: int) -> Any:
     except Exception as error:
         raise ConfigError([f"{written}: {type(error).__name__}: {_line(error)}"]) from None
     if not isinstance(module, torch.nn.Module):
-        kind = type(module).__name__
-        raise ConfigError([f"{written}: is a {kind}; it has to be or return a torch.nn.Module"])
+        rule = "it has to be or return a torch.nn.Module"
+        raise ConfigError([f"{written}: is {kind_of(module)}; {rule}"])
     return module
 
 
@@ -252,7 +253,7 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
     if not isinstance(output, torch.Tensor):
         raise ConfigError(
             [
-                f"--loss {loss}: the network gives a {type(output).__name__}; --loss FILE.py:NAME "
+                f"--loss {loss}: the network gives {kind_of(output)}; --loss FILE.py:NAME "
                 f"is for a function of it, with --data"
             ]
         )

@@ -228,7 +228,7 @@ def test_a_batch_with_what_is_no_number_is_refused():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (None, "x: a NoneType; it is a tensor, an array, or a tuple of them"),
+        (None, "x: None; it is a tensor, an array, or a tuple of them"),
         (torch.zeros(0, 4), r"x: shape [0, 4] has no elements; give a batch"),
         (
             torch.zeros(2, 4, dtype=torch.uint8),

@@ -41,6 +41,14 @@ class DeployError(ValueError):
 MOST = 10  # mistakes that are said
 
 
+def kind_of(value: Any) -> str:
+    """What a value is, as messages say it: "a Tensor", "an int", "None"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiouAEIO" else f"a {name}"
+
+
 def raise_all(mistakes: Sequence[DeployError]) -> None:
     """Raise mistakes together, a line each, if there are any; if one is of a kind of its own, as
     that.

@@ -27,6 +27,8 @@ def _floats(i: Importer, value: Any) -> str:
     """
     if isinstance(value, (int, float)):
         return i.constant([float(value)])
+    if i.is_array(value) and i.array(value).dtype.kind == "i":
+        return i.constant(i.array(value).astype(np.float32))
     name = i.name(value)
     if i.graph.values[name].dtype != "float32":
         raise DeployError(f"{value} are integers; floats are compared: let the mask come with x")

@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers.aten_activations import clamped, mapped
+from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_shapes import expanded
 
-MOST_POWER = 16
-
 
 def _number(i: Importer, value: Any) -> str:
-    """A value, or a number as a constant."""
-    return i.constant([float(value)]) if isinstance(value, (int, float)) else i.name(value)
+    """A value, or a number as a constant; integers that are known, as floats."""
+    if isinstance(value, (int, float)):
+        return i.constant([float(value)])
+    is_known = i.is_array(value) and i.array(value).dtype.kind == "i"
+    return i.constant(i.array(value).astype(np.float32)) if is_known else i.name(value)
 
 
 def _binary(op: str) -> Rule:
@@ -25,48 +26,27 @@ def _binary(op: str) -> Rule:
 def _add(i: Importer, a: Any, b: Any, alpha: float = 1) -> str | None:
     if i.known.get(a, "") is None:  # num_batches_tracked
         return None
-    return i.node("add", {"a": i.name(a), "b": i.scaled(_number(i, b), alpha)})["y"]
+    return i.node("add", {"a": _number(i, a), "b": i.scaled(_number(i, b), alpha)})["y"]
 
 
 def _sub(i: Importer, a: Any, b: Any, alpha: float = 1) -> str:
-    return i.node("subtract", {"a": i.name(a), "b": i.scaled(_number(i, b), alpha)})["y"]
+    return i.node("subtract", {"a": _number(i, a), "b": i.scaled(_number(i, b), alpha)})["y"]
 
 
 def _rsub(i: Importer, a: Any, b: Any, alpha: float = 1) -> str:
-    return i.node("subtract", {"a": _number(i, b), "b": i.scaled(i.name(a), alpha)})["y"]
+    return i.node("subtract", {"a": _number(i, b), "b": i.scaled(_number(i, a), alpha)})["y"]
 
 
 def _mul(i: Importer, a: Any, b: Any) -> str:
     if isinstance(b, (int, float)):
         return i.scaled(i.name(a), float(b))
-    return i.node("multiply", {"a": i.name(a), "b": i.name(b)})["y"]
+    return i.node("multiply", {"a": _number(i, a), "b": _number(i, b)})["y"]
 
 
 def _div(i: Importer, a: Any, b: Any) -> str:
     if isinstance(b, (int, float)):
         return i.scaled(i.name(a), 1 / b)
-    return i.node("divide", {"a": i.name(a), "b": i.name(b)})["y"]
-
-
-def _pow(i: Importer, x: Any, exponent: float) -> str:
-    """Roots and reciprocals, and powers by repeated squares."""
-    for known, op in ((0.5, "sqrt"), (-0.5, "rsqrt")):
-        if exponent == known:
-            return i.node(op, {"x": i.name(x)})["y"]
-    if abs(exponent) not in range(1, MOST_POWER + 1):
-        raise DeployError(
-            f"exponent {exponent}; there are 1 to {MOST_POWER}, 0.5, and their negatives"
-        )
-    power, result, left = i.name(x), "", int(abs(exponent))
-    if exponent < 0:
-        power = i.node("reciprocal", {"x": power})["y"]
-    while left:
-        if left & 1:
-            result = i.node("multiply", {"a": result, "b": power})["y"] if result else power
-        left >>= 1
-        if left:
-            power = i.node("multiply", {"a": power, "b": power})["y"]
-    return result
+    return i.node("divide", {"a": _number(i, a), "b": _number(i, b)})["y"]
 
 
 def _dropout(i: Importer, x: Any, p: float, training: bool) -> str:
@@ -198,31 +178,20 @@ RULES: dict[str, Rule] = {
     "add.Scalar": _add,
     "add.Tensor": _add,
     "add_.Tensor": _add,
-    "cos": mapped("cos"),
     "cosine_similarity": _cosine,
     "div.Scalar": _div,
     "div.Tensor": _div,
     "div_.Tensor": _div,
     "dropout": _dropout,
     "dropout_": _dropout,
-    "erf": mapped("erf"),
-    "exp": mapped("exp"),
     "feature_dropout": _feature_dropout,
     "linalg_vector_norm": _norm,
-    "log": mapped("log"),
     "mean": _reduce("mean"),
     "mean.dim": _reduce("mean"),
     "mul.Scalar": _mul,
     "mul.Tensor": _mul,
     "mul_.Tensor": _mul,
-    "neg": mapped("neg"),
-    "pow.Tensor_Scalar": _pow,
-    "reciprocal": mapped("reciprocal"),
-    "rsqrt": mapped("rsqrt"),
     "rsub.Scalar": _rsub,
-    "sin": mapped("sin"),
-    "sqrt": mapped("sqrt"),
-    "square": lambda i, x: _pow(i, x, 2),
     "std": lambda i, x, unbiased=True: RULES["std.dim"](i, x, None, unbiased),
     "std.correction": _variance(is_root=True, by_correction=True),
     "std.dim": _variance(is_root=True, by_correction=False),

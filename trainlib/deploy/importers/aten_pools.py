@@ -29,19 +29,48 @@ def _max_pool(
 
 
 def _reaching(i: Importer, x: Any, kernel: Any, stride: Any, padding: Any) -> str:
-    """The input with as much after it as the last windows take, but for none that begins there."""
+    """The input with as much after it as the last windows take."""
+    after = _beyond(i, x, kernel, stride, padding)
+    if not any(after):
+        return i.name(x)
+    how = {"before": (0,) * len(after), "after": tuple(after), "value": float("-inf")}
+    return i.node("pad", {"x": i.name(x)}, **how)["y"]
+
+
+def _beyond(i: Importer, x: Any, kernel: Any, stride: Any, padding: Any) -> list[int]:
+    """What the last windows take after the input and its padding, of each axis."""
     shape = i.shape(x)
     after = [0] * len(shape)
     for axis in range(2, len(shape)):
         side = axis - len(shape)
         n, k, s, p = shape[axis], pair(kernel)[side], pair(stride)[side], pair(padding)[side]
-        windows = -(-(n + 2 * p - k) // s) + 1
-        windows -= (windows - 1) * s >= n + p
-        after[axis] = max((windows - 1) * s + k - n - 2 * p, 0)
-    if not any(after):
-        return i.name(x)
-    how = {"before": (0,) * len(shape), "after": tuple(after), "value": float("-inf")}
-    return i.node("pad", {"x": i.name(x)}, **how)["y"]
+        after[axis] = max((_windows_beyond(n, k, s, p) - 1) * s + k - n - 2 * p, 0)
+    return after
+
+
+def _windows_beyond(n: int, k: int, s: int, p: int) -> int:
+    """Windows along an axis with ceil_mode: the last one may reach beyond, but not begin there."""
+    windows = -(-(n + 2 * p - k) // s) + 1
+    return windows - ((windows - 1) * s >= n + p)
+
+
+def _averages(
+    i: Importer, x: Any, how: tuple[Any, Any, Any], counts_pad: bool, divisor: Any
+) -> str:
+    """Averages with ceil_mode: for each axis, a product with shares of what lies in windows."""
+    y, shape = i.name(x), i.shape(x)
+    for axis in range(2, len(shape)):
+        k, s, p = (pair(value)[axis - len(shape)] for value in how)
+        n = shape[axis]
+        shares = np.zeros((_windows_beyond(n, k, s, p), n), np.float32)
+        for number, row in enumerate(shares):
+            first = number * s - p
+            end = min(first + k, n + p)
+            inside = slice(max(first, 0), min(end, n))
+            count = end - first if counts_pad else inside.stop - inside.start
+            row[inside] = 1 if divisor is not None else 1 / count
+        y = multiplied(i, y, axis, shares)
+    return y if divisor is None else i.scaled(y, 1 / divisor)
 
 
 def _avg_pool(
@@ -54,9 +83,9 @@ def _avg_pool(
     counts_pad: bool = True,
     divisor: Any = None,
 ) -> str:
-    if ceil_mode:
-        raise DeployError("ceil_mode; the kernel has none: pad the input, and leave it out")
     stride = stride or kernel
+    if ceil_mode and any(_beyond(i, x, kernel, stride, padding)):
+        return _averages(i, x, (kernel, stride, padding), counts_pad, divisor)
     if divisor is None:
         return _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=counts_pad)
     y = _pool(i, "avgpool2d_fw", i.name(x), kernel, stride, padding, counts_pad=True)

@@ -32,6 +32,9 @@ def _to(i: Importer, x: Any, given: Any = None, *_: Any, dtype: Any = None, **__
     as_truth = str(wanted) == "torch.bool"
     are_floats = wanted.is_floating_point or as_truth  # here: truth values are 1.0 and 0.0
     if i.graph.values[name].dtype != "float32":
+        if are_floats and i.is_array(x):
+            known = i.array(x)
+            return i.constant((known != 0 if as_truth else known).astype(np.float32))
         if are_floats:
             raise DeployError("integers as floats; give floats")
     elif not are_floats:

@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers import aten_activations, aten_choices, aten_elements
+from trainlib.deploy.importers import (
+    aten_activations,
+    aten_choices,
+    aten_elements,
+    aten_functions,
+)
 from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import dropped, reduced
 from trainlib.deploy.importers.aten_importer import Importer
@@ -18,7 +23,7 @@ from trainlib.deploy.importers.aten_importer import Importer
 Names = Sequence[Any]
 Attributes = Mapping[str, Any]
 Rule = Callable[[Any, Names, Attributes], Any]
-ATEN = aten_elements.RULES | aten_activations.RULES
+ATEN = aten_elements.RULES | aten_functions.RULES | aten_activations.RULES
 ERF, TANH = "none", "tanh"
 QUICK = 1.702  # the slope of QuickGelu's sigmoid
 

@@ -11,6 +11,7 @@ import math
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from traceback import extract_tb
@@ -23,27 +24,38 @@ from torch.export import ExportedProgram, default_decompositions, export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from trainlib.deploy.graph.passes import fold_padding, without_dead
-from trainlib.deploy.graph.values import DeployError, Graph, raise_all
+from trainlib.deploy.graph.values import DeployError, Graph, kind_of, raise_all
 from trainlib.deploy.importers import (
     aten_activations,
     aten_choices,
+    aten_cubes,
     aten_elements,
+    aten_functions,
     aten_layers,
     aten_losses,
+    aten_numbers,
     aten_pools,
     aten_sequences,
     aten_shapes,
 )
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_shapes import gathered
-from trainlib.deploy.importers.torch_program import plain, recomposed
+from trainlib.deploy.importers.torch_program import (
+    is_read_as_floats,
+    operator_of,
+    plain,
+    recomposed,
+)
 
 FILES = (
     aten_activations,
     aten_choices,
+    aten_cubes,
     aten_elements,
+    aten_functions,
     aten_layers,
     aten_losses,
+    aten_numbers,
     aten_pools,
     aten_sequences,
     aten_shapes,
@@ -55,10 +67,14 @@ MOVES = {
     *("pixel_unshuffle", "repeat_interleave.self_int", "roll", "rot90", "unfold"),
 }
 """Operators whose results are elements of their input, wherever they come to lie."""
+BY_NUMBERS: dict[str, Rule] = {"index.Tensor": aten_numbers.indexed}
+"""Of those, what has a rule for integers that are not known before the run."""
 FILLED = {
     *("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like"),
 }
 """Operators that take the shape of a tensor, and nothing else of it."""
+
+NEAR, NEARNESS = 3, 0.8  # names that a refusal shows; how near they are
 
 TENSORS_ALONE = (
     "numbers that are computed stay tensors: float(), .item(), .numpy(), and `if` of them are of "
@@ -120,6 +136,7 @@ def graph_of(
             simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
             program = export(wrapped, (x, target))
     except Exception as error:
+        _check_norms(module)
         _run_once(wrapped, x, target)
         is_guard = isinstance(error, GuardOnDataDependentSymNode)  # whose line means nothing
         reason = TENSORS_ALONE if is_guard else f"{_line(error)}; {TENSORS_ALONE}"
@@ -146,6 +163,17 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
+
+
+def _check_norms(module: torch.nn.Module) -> None:
+    """raises    DeployError for batch norms whose statistics are means of all batches"""
+    for name, part in module.named_modules():
+        is_norm = isinstance(part, torch.nn.modules.batchnorm._NormBase)
+        if is_norm and part.momentum is None and part.training and part.track_running_stats:
+            raise DeployError(
+                f"layer {name}: momentum=None, a mean of all batches; the kernel has a number: "
+                f"give it a momentum, such as 0.1"
+            )
 
 
 def _run_once(wrapped: _WithLoss, x: Any, target: Any) -> None:
@@ -181,7 +209,7 @@ def _place(error: Exception) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return "site-packages" in file or file.startswith(LIBRARIES)
+    return "site-packages" in file or file.startswith(("<", *LIBRARIES))
 
 
 def _tensors(name: str, given: Any) -> Any:
@@ -194,9 +222,8 @@ def _tensors(name: str, given: Any) -> Any:
     try:
         tensor = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError):
-        kind = type(given).__name__
         raise DeployError(
-            f"{name}: a {kind}; it is a tensor, an array, or a tuple of them"
+            f"{name}: {kind_of(given)}; it is a tensor, an array, or a tuple of them"
         ) from None
     if not tensor.numel():
         raise DeployError(f"{name}: shape {list(tensor.shape)} has no elements; give a batch")
@@ -232,12 +259,7 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
 def _unknown(program: ExportedProgram) -> set[Any]:
     """Operators without a rule."""
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
-    return {node.target for node in calls if not _has_rule(_operator(node))}
-
-
-def _operator(node: Any) -> str:
-    """An operator's name, and its overload's if that is not the default."""
-    return node.target.__name__.removesuffix(".default")
+    return {node.target for node in calls if not _has_rule(operator_of(node))}
 
 
 def _has_rule(operator: str) -> bool:
@@ -311,7 +333,8 @@ def _placeholder(
         if node.name not in signature.user_inputs:
             raise DeployError(f"{node.name}: an input that is no tensor; there are x and a target")
         is_truth = fake.dtype == torch.bool
-        dtype = "float32" if is_truth or fake.is_floating_point() else "int32"
+        are_floats = is_truth or fake.is_floating_point() or is_read_as_floats(node)
+        dtype = "float32" if are_floats else "int32"
         name = graph.add(graph.fresh(node.name), tuple(fake.shape), "input", dtype)
         importer.known[node] = name
         graph.truths |= {name} if is_truth else set()
@@ -349,7 +372,7 @@ def _stand_in(graph: Graph, name: str, result: Any) -> Any:
 def _call(importer: Importer, node: Any) -> None:
     """Add what a node computes."""
     layer = importer.layer = _layer(node)
-    operator = _operator(node)
+    operator = operator_of(node)
     rule = ATEN.get(operator)
     is_of_loss = len(node.meta.get("nn_module_stack", ())) == 1
     where = f"{'the loss' if is_of_loss else f'layer {layer}'}: {operator}"
@@ -368,9 +391,11 @@ def _call(importer: Importer, node: Any) -> None:
         importer.known[node] = _moved(importer, node)
         return
     if rule is None:
+        found = get_close_matches(operator, (*ATEN, *MOVES), NEAR, NEARNESS)
+        near = f"near it: {', '.join(found)}; " if found else ""
         raise NoKernelError(
-            f"{where}: there is no kernel for it; `pulpsim deploy --operators` lists those that "
-            f"there are"
+            f"{where}: there is no kernel for it; {near}`pulpsim deploy --operators` lists those "
+            f"that there are"
         )
     try:
         importer.known[node] = rule(importer, *node.args, **node.kwargs)
@@ -423,12 +448,32 @@ def _moved(importer: Importer, node: Any) -> str:
     shape = importer.shape(source)
     numbers = torch.arange(math.prod(shape)).reshape(shape)
     where = f"layer {importer.layer}: {node.target.__name__}"
+    if node.target.__name__ in BY_NUMBERS and not all(map(importer.is_array, _tensors_of(others))):
+        return _by_numbers(importer, node, where)
     try:
         given = torch.fx.map_arg(others, lambda n: torch.tensor(importer.array(n)))
     except DeployError as error:
         raise DeployError(f"{where}: {error}") from None
     result = node.target(numbers, *given, **node.kwargs)
     return gathered(importer, importer.name(source), result.numpy())
+
+
+def _tensors_of(arguments: Any) -> list[Any]:
+    """Nodes among arguments."""
+    found = list[Any]()
+    torch.fx.map_arg(arguments, found.append)
+    return found
+
+
+def _by_numbers(importer: Importer, node: Any, where: str) -> str:
+    """Elements that integers of a batch choose.
+
+    raises    DeployError where there is no way
+    """
+    try:
+        return BY_NUMBERS[node.target.__name__](importer, *node.args)
+    except DeployError as error:
+        raise DeployError(f"{where}: {error}") from None
 
 
 def _layer(node: Any) -> str:

@@ -17,6 +17,30 @@ from torch.export import ExportedProgram
 from trainlib.deploy.graph.values import DeployError
 
 REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
+VIEWS = {
+    *("alias", "expand", "flatten.using_ints", "permute", "reshape", "slice.Tensor", "squeeze"),
+    *("squeeze.dim", "transpose.int", "unsqueeze", "view"),
+}
+CONVERSIONS = {"_to_copy", "to.dtype", "to.other", "type_as"}
+COMPARISONS = {"eq", "ge", "gt", "le", "lt", "ne"}
+"""Operators that integers of a batch may go through, to be handed over as floats."""
+
+
+def operator_of(node: Any) -> str:
+    """An operator's name, and its overload's if that is not the default."""
+    return node.target.__name__.removesuffix(".default")
+
+
+def is_read_as_floats(node: Any) -> bool:
+    """Are integers of a batch turned into floats, or compared, and nothing else?"""
+    calls = [user for user in node.users if user.op == "call_function"]
+    users = [user for user in calls if operator_of(user) != "_assert_tensor_metadata"]
+    return bool(users) and all(
+        operator_of(user).partition(".")[0] in COMPARISONS
+        or (operator_of(user) in CONVERSIONS and user.meta["val"].is_floating_point())
+        or (operator_of(user) in VIEWS and is_read_as_floats(user))
+        for user in users
+    )
 
 
 def plain(program: ExportedProgram) -> ExportedProgram:

@@ -77,6 +77,9 @@ def image():
 
 number = 7
 
+def seven():
+    return 7
+
 def wrong():
     raise RuntimeError("no weights")
 """
@@ -476,6 +479,10 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             [f"{model}:wrong", "--input", "2x6"],
             f"{model}:wrong: RuntimeError: no weights",
         ),
+        "seven": (
+            [f"{model}:seven", "--input", "2x6"],
+            f"{model}:seven: is an int; it has to be or return a torch.nn.Module",
+        ),
         "input": ([build], "--input is missing: a shape such as 4x3x32x32, the batch first"),
         "shape": (
             [build, "--input", "2,6"],
@@ -569,8 +576,8 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
 
 
 NAMES = (
-    "network form file name kind input shape loss optimizer momentum steps cores operator onnx "
-    "database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
+    "network form file name kind seven input shape loss optimizer momentum steps cores operator "
+    "onnx database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
     "onnx_optimizer plan_only loss_of_several loss_alone loss_number no_database"
 ).split()
 

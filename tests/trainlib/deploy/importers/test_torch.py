@@ -582,9 +582,23 @@ REFUSALS = {
         Of(lambda m, x: m.layer(x[None])[0][0], layer=nn.LSTM(4, 4, proj_size=2)),
         "layer layer: lstm.input: proj_size; there is no kernel for projections: leave it out",
     ),
-    "ceil mode": (
-        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.AvgPool2d(2, ceil_mode=True), nn.Flatten()),
-        "layer 1: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out",
+    "dilated pool": (
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.MaxPool2d(1, dilation=2), nn.Flatten()),
+        "layer 1: max_pool2d: a dilation; the kernel has none: leave it out",
+    ),
+    "volumes": (
+        nn.Sequential(nn.Unflatten(1, (1, 1, 2, 2)), nn.ConvTranspose3d(1, 1, 1), nn.Flatten()),
+        "layer 1: conv_transpose3d.input: there is no kernel for it; near it: "
+        "conv_transpose2d.input; `pulpsim deploy --operators` lists those that there are",
+    ),
+    "mean of all batches": (
+        nn.BatchNorm1d(4, momentum=None),
+        "layer : momentum=None, a mean of all batches; the kernel has a number: give it a "
+        "momentum, such as 0.1",
+    ),
+    "base": (
+        Of(lambda m, x: (-2.0) ** x),
+        "layer pow_1: pow.Scalar: a base of -2.0; it is above 0",
     ),
     "buffer": (
         Counts(),
@@ -597,8 +611,9 @@ REFUSALS = {
     ),
     "division": (Of(lambda m, x: x / 0), "layer div: div.Tensor: division by zero"),
     "power": (
-        Of(lambda m, x: x**1.5),
-        "layer pow_1: pow.Tensor_Scalar: exponent 1.5; there are 1 to 16, 0.5, and their negatives",
+        Of(lambda m, x: x**1.6),
+        "layer pow_1: pow.Tensor_Scalar: exponent 1.6; there are multiples of 1/4 up to 16, and "
+        "their negatives; for others take (exponent * x.log()).exp() of what is above 0",
     ),
     "step": (
         Of(lambda m, x: (y := x * 1).index_fill_(1, torch.tensor([0]), 1) + y),
@@ -617,11 +632,11 @@ REFUSALS = {
     "several": (
         Of(
             lambda m, x: torch.floor(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x),
-            pool=nn.AvgPool2d(1, ceil_mode=True),
+            pool=nn.MaxPool2d(1, dilation=2),
             tail=nn.Linear(4, 4),
             a=Unknown(),
         ),
-        "layer pool: avg_pool2d: ceil_mode; the kernel has none: pad the input, and leave it out\n"
+        "layer pool: max_pool2d: a dilation; the kernel has none: leave it out\n"
         "layer floor: floor: there is no kernel for it; `pulpsim deploy --operators` "
         "lists those that there are\n"
         "layer a: floor: there is no kernel for it; `pulpsim deploy --operators` lists those "

@@ -1,0 +1,178 @@
+"""Layers, functions and losses that other operators make: gradients are those of autograd."""
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from tests.trainlib.deploy.importers.test_torch import Of, check  # noqa: E402
+from trainlib.deploy import SGD, DeployError, deploy  # noqa: E402
+from trainlib.deploy.importers.torch_graph import graph_of  # noqa: E402
+
+
+def functions(m, x):
+    y = m.first(x)
+    z = 2**y + torch.exp2(-y) + torch.cosh(y) + torch.tan(y / 4) + torch.logit(y.sigmoid())
+    z = z + torch.log2(y.abs() + 1) - torch.log10(y.abs() + 2) + torch.logit(y, 0.2)
+    return z + y.relu() ** 2.5 + (y.abs() + 1) ** -0.75 + (y * y + 1) ** 1.25
+
+
+def volumes(m, x):
+    y = m.first(x)
+    z = F.avg_pool3d(y, 2, 1, 1, count_include_pad=False).mean() + F.adaptive_avg_pool3d(y, 2)
+    return z + F.max_pool3d(y, (2, 1, 2), 1)[:, :, :2, :2, :2] * F.avg_pool3d(y, 2, 1, 0, False)
+
+
+def averages(m, x):
+    y = m.first(x)
+    z = F.avg_pool2d(y, 3, 2, 1, ceil_mode=True) + F.avg_pool2d(y, 2, ceil_mode=True)
+    z = z - F.avg_pool2d(y, (3, 2), 2, 1, ceil_mode=True, count_include_pad=False)[..., :3, :3]
+    return z + F.avg_pool2d(y, 2, ceil_mode=True, divisor_override=3)
+
+
+def numbers(m, x):
+    """Integers that are constants as floats, and places that are."""
+    y = m.first(x)
+    z = y * F.one_hot(torch.tensor([0, 3, 1]), 4) + torch.arange(4) - torch.tensor([[2], [1], [3]])
+    z = z.masked_fill(torch.tensor([1, 0, 0, 1]).bool(), 0.5)
+    return z + y.gather(1, torch.tensor([[1, 0, 3, 3], [2, 2, 1, 0], [0, 1, 2, 3]]))
+
+
+def bilinear(m, x):
+    return m.both(m.first(x), x)
+
+
+torch.manual_seed(0)  # for the weights of these
+MODULES = {
+    "functions": (Of(functions, first=nn.Linear(4, 4)), (3, 4)),
+    "volumes": (
+        Of(volumes, first=nn.Conv3d(2, 4, (2, 1, 2), 1, (1, 0, 0), groups=2)),
+        (2, 2, 2, 3, 4),
+    ),
+    "strided volumes": (
+        nn.Sequential(nn.Conv3d(1, 2, 3, (1, 2, 2), "valid", (1, 1, 2)), nn.Flatten(2)),
+        (1, 1, 4, 5, 7),
+    ),
+    "volumes of the same size": (nn.Conv3d(1, 2, (2, 3, 1), padding="same"), (1, 1, 3, 3, 2)),
+    "averages": (Of(averages, first=nn.Conv2d(1, 2, 1)), (2, 1, 5, 5)),
+    "local response": (
+        nn.Sequential(nn.Conv2d(1, 4, 2), nn.LocalResponseNorm(2), nn.LocalResponseNorm(3, 0.5)),
+        (2, 1, 3, 3),
+    ),
+    "numbers": (Of(numbers, first=nn.Linear(4, 4)), (3, 4)),
+    "bilinear": (Of(bilinear, first=nn.Linear(4, 3), both=nn.Bilinear(3, 4, 2)), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients_are_those_of_autograd(name):
+    module, shape = MODULES[name]
+    torch.manual_seed(1)
+    x = torch.randn(shape)
+    with torch.no_grad():
+        output = module(x)
+    check(module, F.mse_loss, x, torch.randn(output.shape))
+
+
+def scattered(y, t):
+    soft = torch.full_like(y, 0.05).scatter_(1, t[:, None], 0.9)
+    return -(soft * F.log_softmax(y, 1)).sum(1).mean()
+
+
+def of_rows(y, t):
+    weights = torch.tensor([0.5, 1.0, 2.0, 3.0])[t]
+    return (weights * F.cross_entropy(y, t, reduction="none")).mean() + y.t()[t].mean()
+
+
+LOSSES = {
+    "gathered": lambda y, t: -F.log_softmax(y, 1).gather(1, t[:, None]).mean(),
+    "indexed": lambda y, t: -F.log_softmax(y, 1)[torch.arange(3), t].mean(),
+    "one hot": lambda y, t: (F.softmax(y, 1) - F.one_hot(t, 4).float()).square().mean(),
+    "scattered": scattered,
+    "of rows": of_rows,
+    "as floats": lambda y, t: F.binary_cross_entropy_with_logits(y[:, 0], t.float() / 4),
+    "compared": lambda y, t: (
+        y.square().sum(1) * (t == 1).float() + y[:, 1] * (t.view(3) > 2)
+    ).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_integers_of_a_batch_choose_as_in_torch(name):
+    torch.manual_seed(1)
+    module, x, target = nn.Linear(5, 4), torch.randn(3, 5), torch.tensor([1, 3, 0])
+    check(module, LOSSES[name], x, target)
+
+
+def test_what_lies_elsewhere_along_an_axis_may_be_infinite():
+    late = torch.tensor([[0, 1, 1, 0]] * 3).bool()
+    module, x, target = nn.Linear(5, 4), torch.randn(3, 5), torch.tensor([0, 3, 0])
+    check(
+        *(module, lambda y, t: y.masked_fill(late, -torch.inf).gather(1, t[:, None]).sum()),
+        *(x, target),
+    )
+
+
+@pytest.mark.parametrize("how", [{"mode": "sum", "padding_idx": 0}, {}, {"mode": "max"}])
+def test_bags_of_rows_are_those_of_torch(how):
+    module = nn.Sequential(nn.EmbeddingBag(6, 4, **how), nn.Linear(4, 3))
+    x = torch.tensor([[0, 5, 2], [3, 3, 0]])
+    check(module, F.cross_entropy, x, torch.tensor([2, 0]))
+
+
+def test_what_other_operators_make_is_right_on_the_chip():
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        *(nn.Conv3d(1, 4, 2), nn.ReLU(), nn.Flatten(2, 3), nn.LocalResponseNorm(2)),
+        *(nn.AvgPool2d(2, ceil_mode=True), nn.Flatten(), nn.Linear(24, 4)),
+    )
+    x, t = torch.randn(2, 1, 3, 4, 4), torch.tensor([3, 1])
+
+    def loss(y, t):
+        return LOSSES["gathered"](y, t) + scattered(y, t)
+
+    deployed = deploy(net, loss=loss, batch=(x, t), optimizer=SGD(lr=0.1))
+    [found] = deployed.train([(x, t)], gradients=True).gradients
+    loss(net(x), t).backward()
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(torch.tensor(found[name]), parameter.grad, rtol=1e-5, atol=1e-6)
+    assert deployed.built(keeps_gradients=True).faults() == []
+    message = "target: element [1] is 4; it is a number from 0 to 3"
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed.train([(x, torch.tensor([3, 4]))])
+
+
+REFUSED = {
+    "index": (
+        lambda y, t: y[torch.tensor([2, 1, 0]), t].sum(),
+        "integers of a batch choose rows, as x[index], or an element of each row of two axes",
+    ),
+    "scatter": (
+        lambda y, t: torch.zeros(3, 4).scatter(1, t.view(1, 3), 1.0).sum() + y.sum(),
+        "an index of [1, 3] for [3, 4]; there is one place along the axis, for all others: [3, 1]",
+    ),
+    "both": (lambda y, t: y[torch.arange(3), t].sum() + t.float().sum(), "integers as floats"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_integers_do_not_choose_is_refused(name):
+    loss, message = REFUSED[name]
+    x, target = torch.randn(3, 5), torch.tensor([1, 3, 0])
+    with pytest.raises(DeployError) as refused:
+        graph_of(nn.Linear(5, 4), loss, x, target)
+    assert message in str(refused.value)
+
+
+def test_bags_of_several_sizes_are_refused():
+    module = Of(lambda m, x: m.bag(x, torch.tensor([0, 1])), bag=nn.EmbeddingBag(6, 4))
+    message = "bags of several sizes; give an index of two axes, a row for each bag"
+    with pytest.raises(DeployError, match=re.escape(message)):
+        graph_of(module, F.cross_entropy, torch.tensor([1, 2, 3]), torch.tensor([2, 0]))
+    padded = nn.EmbeddingBag(6, 4, padding_idx=0)
+    with pytest.raises(DeployError, match="a padding_idx of a mean or a maximum; a sum has one"):
+        graph_of(padded, F.cross_entropy, torch.tensor([[1, 2]]), torch.tensor([2]))
