@@ -291,4 +291,5 @@ def _check(optimizer: Optimizer, name: str, is_right: bool, rule: str) -> None:
     value = getattr(optimizer, name)
     if not is_right or not all(isfinite(number) for number in _each(value)):
         kind = type(optimizer).__name__
-        raise DeployError(f"{kind}: {name} = {value}; it is {rule}")
+        finite = "" if all(isfinite(number) for number in _each(value)) else ", and finite"
+        raise DeployError(f"{kind}: {name} = {value}; it is {rule}{finite}")

@@ -23,7 +23,16 @@ from typing import Any, Literal
 import numpy as np
 
 from trainlib.deploy.graph.registry import OPERATORS, add_node, shapes_of
-from trainlib.deploy.graph.values import DTYPES, MOST, TYPES, DeployError, Graph, Node, Shape
+from trainlib.deploy.graph.values import (
+    DTYPES,
+    MOST,
+    TYPES,
+    DeployError,
+    Graph,
+    Node,
+    Shape,
+    raise_all,
+)
 from trainlib.deploy.optimizers import layer_of
 from trainlib.primitive.tensor import WORD
 
@@ -147,14 +156,11 @@ class Precision:
         return wanted
 
     def check(self, graph: Graph) -> None:
-        """raises    DeployError for a pattern that no layer's name fits"""
+        """raises    DeployError for patterns that no layer's name fits"""
         layers = list(dict.fromkeys(node.layer for node in graph.nodes))
-        for pattern in self.dtypes:
-            if not any(fnmatchcase(layer, pattern) for layer in layers):
-                raise DeployError(
-                    f"dtypes: no layer fits {pattern!r}; there are {', '.join(layers[:MOST])}"
-                    f"{' ...' if len(layers) > MOST else ''}"
-                )
+        known = f"{', '.join(layers[:MOST])}{' ...' if len(layers) > MOST else ''}"
+        unfit = [p for p in self.dtypes if not any(fnmatchcase(layer, p) for layer in layers)]
+        raise_all([DeployError(f"dtypes: no layer fits {p!r}; there are {known}") for p in unfit])
 
     def takes(self, graph: Graph, node: Node, fused: Node) -> bool:
         """Does a fused node compute with what the plain one does?"""

@@ -197,7 +197,9 @@ def deploy(
             "seed": seed,
         }
         source = Path(network) if network.endswith(".toml") else None
-        given, table = with_config(source, said) if source else ({**said, "network": network}, {})
+        given, table = {**said, "network": network}, dict[str, Any]()
+        if source:
+            given, table = with_config(source, said, chip, settings or ())
         learning = {name: given[name] for name in LEARNING}
         learning["groups"] = given.get("groups") or None
         types = {"dtype": given["dtype"] or "f32", "dtypes": given["dtypes"] or ()}

@@ -18,46 +18,83 @@ params = ["*.bias", "norm*"]
 weight_decay = 0.0
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import frexp
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from pulpsim.cli.config_options import ElementType, FileName, FileTable
+from pulpsim.cli.config_options import ChosenChip, ElementType, FileName, FileTable
+from pulpsim.commands.deploy.model import LOSSES, OWN, SHAPE, shape_of
 from soc.chip.spec import DEFAULT_CHIP
-from soc.config.toml import read_toml
+from soc.config.toml import ConfigError, Mistakes, read_toml
 from soc.config.validation import Layer, validated
+from trainlib.deploy.optimizers import OPTIMIZERS
+
+
+def _check_shape(text: str) -> str:
+    try:
+        shape_of(text)
+    except ConfigError:
+        raise ValueError(f"must be {SHAPE}") from None
+    return text
+
+
+def _check_optimizer(name: str) -> str:
+    if name not in OPTIMIZERS and not name.endswith(".onnx"):
+        raise ValueError(f"must be {', '.join(OPTIMIZERS)} or a FILE.onnx")
+    return name
+
+
+def _check_loss(name: str) -> str:
+    if name not in (*LOSSES, OWN) and not name.rpartition(":")[0].endswith(".py"):
+        raise ValueError(f"must be {', '.join(LOSSES)}, {OWN} or FILE.py:NAME")
+    return name
+
+
+def _check_scale(scale: str | float) -> str | float:
+    if not isinstance(scale, str) and not (scale > 0 and frexp(scale)[0] == 0.5):
+        raise ValueError("must be a power of two, or 'dynamic'")
+    return scale
+
+
+Count = Annotated[int, Field(ge=1, lt=1 << 31)]
+Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
+Scale = Annotated[Literal["dynamic"] | float, AfterValidator(_check_scale)]
 
 
 class GroupTable(FileTable):
     params: str | Annotated[tuple[str, ...], Field(min_length=1)]
-    lr: float | None = None
-    momentum: float | None = None
+    lr: Size | None = None
+    momentum: Share | None = None
     nesterov: bool | None = None
-    weight_decay: float | None = None
+    weight_decay: Size | None = None
 
 
 class DeployTable(FileTable):
     network: FileName
-    input: str | None = None
-    loss: str | None = None
-    optimizer: str | None = None
-    lr: float | None = None
-    momentum: float | None = None
+    input: Annotated[str, AfterValidator(_check_shape)] | None = None
+    loss: Annotated[str, AfterValidator(_check_loss)] | None = None
+    optimizer: Annotated[str, AfterValidator(_check_optimizer)] | None = None
+    lr: Size | None = None
+    momentum: Share | None = None
     nesterov: bool | None = None
-    weight_decay: float | None = None
-    clip_norm: float | None = None
-    clip_value: float | None = None
-    accumulate: int | None = None
+    weight_decay: Size | None = None
+    clip_norm: Limit | None = None
+    clip_value: Limit | None = None
+    accumulate: Count | None = None
     mean: bool | None = None
     data: FileName | None = None
-    steps: int | None = None
-    cores: int | None = None
-    seed: int | None = None
+    steps: Count | None = None
+    cores: Count | None = None
+    seed: Seed | None = None
     dtype: ElementType | None = None
     master: Literal["f32"] = "f32"
-    loss_scale: Literal["dynamic"] | float | None = None
+    loss_scale: Scale | None = None
     dtypes: dict[str, ElementType] = Field(default_factory=dict)
     groups: tuple[GroupTable, ...] = ()
 
@@ -69,15 +106,22 @@ class DeployConfig(FileTable):
     deploy: DeployTable
 
 
-def with_config(file: Path, said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def with_config(
+    file: Path, said: Mapping[str, Any], chip: str | None = None, settings: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a config file and the command line say, by option; and the file's own table.
 
-    said    values by option, None where the command line says nothing
+    said              values by option, None where the command line says nothing
+    chip, settings    what it says of the chip
 
     raises    ConfigError with every mistake in the file
     """
-    table = read_toml(file)
-    config = validated(DeployConfig, [Layer(str(file), table)]).deploy
+    table, mistakes = read_toml(file), Mistakes()
+    with mistakes.collected():
+        config = validated(DeployConfig, [Layer(str(file), table)]).deploy
+    with mistakes.collected():
+        ChosenChip.of(str(file), file.parent, table, chip, settings, mistakes)
+    mistakes.raise_any()
     written = config.model_dump(exclude={"master"})
     written["network"] = str(file.parent / config.network)
     written["data"] = file.parent / config.data if config.data else None

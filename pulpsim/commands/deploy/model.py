@@ -18,6 +18,7 @@ from trainlib.npz import read_npz
 LOSSES = ("cross_entropy", "mse", "l1")
 OWN = "own"  # what the module's forward gives of x and the target
 SGD_LR = 0.01
+SHAPE = "a shape such as 4x3x32x32, the batch first"
 
 
 @dataclass(frozen=True)
@@ -50,20 +51,33 @@ def torch_module(written: str, seed: int) -> Any:
 
     raises    ConfigError
     """
-    file, colon, _ = written.rpartition(":")
-    if not colon or not file.endswith(".py"):
-        raise ConfigError([f"{written}: a network is FILE.py:NAME, or a FILE.onnx"])
     torch = _torch(written)
+    check_network(written)
     torch.manual_seed(seed)
     found = _named(written)
     try:
-        module = found if isinstance(found, torch.nn.Module) else found()
+        is_made = isinstance(found, torch.nn.Module) or not callable(found)
+        module = found if is_made else found()
     except Exception as error:
         raise ConfigError([f"{written}: {type(error).__name__}: {_line(error)}"]) from None
     if not isinstance(module, torch.nn.Module):
         rule = "it has to be or return a torch.nn.Module"
         raise ConfigError([f"{written}: is {kind_of(module)}; {rule}"])
     return module
+
+
+def check_network(written: str) -> None:
+    """raises    ConfigError for what is no "FILE.py:NAME", and a file that there is not"""
+    file, _, name = written.rpartition(":")
+    if not name or not file.endswith(".py"):
+        raise ConfigError([f"{written}: a network is FILE.py:NAME, or a FILE.onnx"])
+    check_file(file, Path(file))
+
+
+def check_file(said: str, file: Path) -> None:
+    """raises    ConfigError where there is no such file"""
+    if not file.exists():
+        raise ConfigError([f"{said}: there is no such file"])
 
 
 def load_weights(model: Any, file: Path) -> dict[str, np.ndarray]:
@@ -106,10 +120,8 @@ def _named(written: str) -> Any:
     raises    ConfigError
     """
     file, _, name = written.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise ConfigError([f"{file}: there is no such file"])
-    found = getattr(_imported(path), name, None)
+    check_file(file, Path(file))
+    found = getattr(_imported(Path(file)), name, None)
     if found is None:
         raise ConfigError([f"{written}: {file} has no {name}"])
     return found
@@ -140,20 +152,28 @@ def loss_of(name: str) -> Any:
 
     raises    ConfigError
     """
+    check_loss(name)
     if name == OWN:
         return None
-    if name.rpartition(":")[0].endswith(".py"):
+    if name not in LOSSES:
         if not callable(found := _named(name)):
             raise ConfigError([f"--loss {name}: no function of (output, target)"])
         return found
-    if name not in LOSSES:
-        raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}, {OWN}, FILE.py:NAME"])
     functional = _torch(f"--loss {name}").nn.functional
     return {
         "cross_entropy": functional.cross_entropy,
         "mse": functional.mse_loss,
         "l1": functional.l1_loss,
     }[name]
+
+
+def check_loss(name: str) -> None:
+    """raises    ConfigError for what is no loss, and a file that there is not"""
+    file = name.rpartition(":")[0]
+    if file.endswith(".py"):
+        check_file(file, Path(file))
+    elif name not in (*LOSSES, OWN):
+        raise ConfigError([f"--loss {name}: there are {', '.join(LOSSES)}, {OWN}, FILE.py:NAME"])
 
 
 def shape_of(written: str) -> tuple[int, ...]:
@@ -163,7 +183,7 @@ def shape_of(written: str) -> tuple[int, ...]:
     """
     parts = written.lower().split("x")
     if len(parts) < 2 or not all(part.isdecimal() and int(part) for part in parts):
-        raise ConfigError([f"--input {written}: a shape such as 4x3x32x32, the batch first"])
+        raise ConfigError([f"--input {written}: {SHAPE}"])
     return tuple(map(int, parts))
 
 
@@ -310,8 +330,8 @@ def precision_of(
     return {"dtype": dtype, "dtypes": by_layer, "loss_scale": scale}
 
 
-def check_numbers(options: Mapping[str, int | None]) -> None:
-    """raises    ConfigError for numbers below 1"""
-    for option, number in options.items():
-        if number is not None and number < 1:
-            raise ConfigError([f"{option} {number}: a number from 1 on"])
+def check_numbers(options: Mapping[str, int | None], least: int = 1) -> None:
+    """raises    ConfigError for numbers below the least, a line each"""
+    given = [(option, number) for option, number in options.items() if number is not None]
+    if wrong := [each for each in given if not least <= each[1] < 1 << 63]:
+        raise ConfigError([f"{option} {n}: a number from {least} on" for option, n in wrong])

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ from pulpsim.commands.deploy.comparison import (
 )
 from pulpsim.commands.deploy.layers import layers_toml
 from pulpsim.commands.deploy.model import (
+    SHAPE,
+    check_file,
+    check_loss,
+    check_network,
     check_numbers,
     examples_of,
     load_weights,
@@ -88,28 +93,78 @@ def run(options: Options) -> int:
 
     raises    ConfigError
     """
-    check_numbers({"--steps": options.steps, "--accumulate": options.accumulate})
-    written = ("-o", options.output), ("--save", options.save)
-    for option, file in (*written, ("--layers", options.layers), ("--report", options.report)):
-        if file:
-            check_writable(option, file, options.data)
-    if options.json and options.json != STANDARD_OUTPUT:
-        check_writable("--json", options.json, options.data)
-    if options.plans_only:
-        runs = {"--verify": options.verifies, "--against": options.against, "--save": options.save}
-        if given := [option for option, value in runs.items() if value]:
-            raise ConfigError([f"{given[0]}: --plan-only trains nothing; leave one of them out"])
-    if options.compares:
-        _check_comparison(options)
+    chip = _checked(options)
     try:
         if options.compares:
-            return _compare(options)
+            return _compare(options, chip)
         make = _onnx if options.network.endswith(".onnx") else _torch
-        return _carry_out(options, make(options, _chip(options)))
+        return _carry_out(options, make(options, chip))
     except (DeployError, KernelError) as error:
         named = f"{options.network}: "
         lines = (line.removeprefix(named) for line in str(error).split("\n"))
         raise ConfigError([named + line for line in lines]) from None
+
+
+def _checked(options: Options) -> Any:
+    """The chip.
+
+    raises    ConfigError with every mistake that the options show by themselves
+    """
+    mistakes, chip = Mistakes(), None
+    written = {"-o": options.output, "--save": options.save, "--layers": options.layers}
+    written |= {"--report": options.report, "--json": options.json}
+    read = {"--data": options.data, "--load": options.load}
+    checks: list[Callable[[], Any]] = [
+        lambda: check_numbers({"--steps": options.steps, "--accumulate": options.accumulate}),
+        lambda: check_numbers({"--seed": options.seed}, 0),
+        *(
+            partial(check_writable, name, f, options.data)
+            for name, f in written.items()
+            if f and f != STANDARD_OUTPUT
+        ),
+        lambda: _check_plan(options),
+        lambda: _check_comparison(options),
+        lambda: _check_precision(options),
+    ]
+    if not options.network.endswith(".onnx"):
+        of_torch = _check_torch, _check_input, lambda o: check_network(o.network)
+        checks += [partial(check_file, f"{name} {f}", f) for name, f in read.items() if f]
+        checks += [partial(check, options) for check in (*of_torch, lambda o: check_loss(o.loss))]
+    for check in checks:
+        with mistakes.collected():
+            check()
+    with mistakes.collected():
+        chip = _chip(options)
+    mistakes.raise_any()
+    return chip
+
+
+def _check_plan(options: Options) -> None:
+    runs = {"--verify": options.verifies, "--against": options.against, "--save": options.save}
+    given = [option for option, value in runs.items() if value]
+    if options.plans_only and given:
+        raise ConfigError([f"{given[0]}: --plan-only trains nothing; leave one of them out"])
+
+
+def _check_precision(options: Options) -> None:
+    try:
+        Precision.of(**precision_of(**options.precision))
+    except DeployError as error:
+        raise ConfigError([f"{options.network}: {error}"]) from None
+
+
+def _check_torch(options: Options) -> None:
+    if options.against:
+        raise ConfigError([f"--against {options.against}: for a FILE.onnx; a module has --verify"])
+    if options.repairs:
+        raise ConfigError(["--repair: for a FILE.onnx, whose backward nodes may have defects"])
+    optimizer_of(options.optimizer, options.learning)
+
+
+def _check_input(options: Options) -> None:
+    if options.input is None:
+        raise ConfigError([f"--input is missing: {SHAPE}"])
+    shape_of(options.input)
 
 
 def _check_comparison(options: Options) -> None:
@@ -121,15 +176,16 @@ def _check_comparison(options: Options) -> None:
         "--layers": options.layers,
         "--report": options.report,
     }
-    if given := [option for option, value in single.items() if value]:
+    given = [option for option, value in single.items() if value]
+    if options.compares and given:
         raise ConfigError([f"--compare: {given[0]} is of one training; leave one of them out"])
 
 
-def _compare(options: Options) -> int:
+def _compare(options: Options, chip: Any) -> int:
     """Plan the network, and train it, in each type, one after the other."""
     console = report_console() if options.json == STANDARD_OUTPUT else page_console()
     make = _onnx if options.network.endswith(".onnx") else _torch
-    chip, found = _chip(options), list[Compared]()
+    found = list[Compared]()
     for variant in variants(options.precision):
         job, trained = make(replace(options, precision=variant.precision), chip), None
         if not options.plans_only:
@@ -156,12 +212,7 @@ class _Job:
 
 def _torch(options: Options, chip: Any) -> _Job:
     """A module: FILE.py:NAME."""
-    if options.against:
-        raise ConfigError([f"--against {options.against}: for a FILE.onnx; a module has --verify"])
-    if options.repairs:
-        raise ConfigError(["--repair: for a FILE.onnx, whose backward nodes may have defects"])
-    if options.input is None:
-        raise ConfigError(["--input is missing: a shape such as 4x3x32x32, the batch first"])
+    assert options.input
     optimizer = optimizer_of(options.optimizer, options.learning)
     shape = shape_of(options.input)
     with spinner(report_console(), "importing PyTorch and the network ..."):

@@ -296,9 +296,8 @@ def test_mistakes_in_groups_are_told_with_their_place(model: Path) -> None:
     file = model.with_name("groups_wrong.toml")
     file.write_text(GROUPS.format(optimizer="sgd", pattern="head.*", rate="-1.0"))
     result = deploy(file)
-    assert (result.exit_code, result.output.strip()) == (
-        *(2, "pulpsim: SGD: groups[1]: lr = -1.0; it is 0 or more"),
-    )
+    rule = "deploy.groups[1].lr = -1.0: must be greater than or equal to 0"
+    assert (result.exit_code, result.output.strip()) == (2, f"pulpsim: {file}: {rule}")
     file.write_text(GROUPS.format(optimizer="sgd", pattern="head.*", rate="1.0"))
     assert "SGD: groups[0]: params 'head.*': no parameter fits" in deploy(file).output
 
@@ -573,6 +572,57 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         "onnx": (["n.onnx", "--data", "n.npz"], "n.onnx: there is no such file"),
         "data": (["n.onnx"], "--data is missing: an .npz file with the inputs of the graph"),
     }
+
+
+def test_all_mistakes_of_options_are_told_at_once(model: Path) -> None:
+    how = "--input", "2xx6", "--loss", "hinge", "--optimizer", "adam", "--momentum", "0.9"
+    more = "--steps", "0", "--seed", "-1", "--data", "none.npz", "--loss-scale", "3"
+    result = deploy(f"{model}:build", *how, *more, "--cores", "9")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "pulpsim: --steps 0: a number from 1 on",
+        "pulpsim: --seed -1: a number from 0 on",
+        f"pulpsim: {model}:build: loss scale: loss_scale = 3; it is a power of two from "
+        "1.17549e-38 to 8.50706e+37",
+        "pulpsim: --data none.npz: there is no such file",
+        "pulpsim: --momentum: adam has none; leave it out, or take sgd",
+        "pulpsim: --input 2xx6: a shape such as 4x3x32x32, the batch first",
+        "pulpsim: --loss hinge: there are cross_entropy, mse, l1, own, FILE.py:NAME",
+        "pulpsim: --cores 9: the chip pulp has 1 to 8",
+    ]
+
+
+WRONG = """
+chip = "pulpo"
+
+[deploy]
+network = "model.py:build"
+input = "2xx6"
+loss = "hinge"
+optimizer = "rmsprop"
+lr = inf
+momentum = 2.0
+seed = -1
+loss_scale = 3.0
+"""
+
+
+def test_all_mistakes_of_a_file_are_told_with_their_place(model: Path) -> None:
+    file = model.with_name("all_wrong.toml")
+    file.write_text(WRONG)
+    result = deploy(file)
+    assert result.exit_code == 2
+    lines = [
+        'deploy.input = "2xx6": must be a shape such as 4x3x32x32, the batch first',
+        'deploy.loss = "hinge": must be cross_entropy, mse, l1, own or FILE.py:NAME',
+        'deploy.optimizer = "rmsprop": must be sgd, adam, adamw or a FILE.onnx',
+        "deploy.lr = inf: must be a finite number",
+        "deploy.momentum = 2.0: must be less than or equal to 1",
+        "deploy.seed = -1: must be greater than or equal to 0",
+        "deploy.loss_scale = 3.0: must be a power of two, or 'dynamic'",
+        "chip 'pulpo': no such chip; did you mean pulp? The path of a chip file ends in .toml",
+    ]
+    assert result.stderr.splitlines() == [f"pulpsim: {file}: {line}" for line in lines]
 
 
 NAMES = (
