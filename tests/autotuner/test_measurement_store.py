@@ -12,8 +12,9 @@ from time import time
 import pytest
 
 from autotuner.measurement import Outcome
-from autotuner.measurement_store import ROOT, VERSION, Database
+from autotuner.measurement_store import VERSION, Database
 from soc.config.toml import ConfigError
+from soc.host.compile_process import ROOT
 
 
 def filled(file: Path, count: int) -> Path:
