@@ -234,6 +234,7 @@ class Body:
     """A body, planned when it is needed.
 
     macs        in the order in which they are done
+    other       another order, taken if it takes fewer cycles
     pool        registers for what is loaded
     strides     bytes that each stream's pointers step on, once
     reaches     what each pointer reaches, where other bodies share the pointers
@@ -249,19 +250,36 @@ class Body:
         reaches: Sequence[Reach] | None = None,
         multiply: Multiply = single,
         times: int = 1,
+        other: Sequence[Mac] = (),
     ) -> None:
-        self.macs, self.pool, self.strides = macs, pool, strides
+        self.macs, self.pool, self.strides, self.other = macs, pool, strides, other
         self.multiply, self.times = multiply, times
         self.reaches = reaches_of(macs, strides) if reaches is None else reaches
 
     def with_pool(self, pool: int) -> "Body":
         """The same with so many registers for what is loaded."""
-        return Body(self.macs, pool, self.strides, self.reaches, self.multiply, self.times)
+        how = self.reaches, self.multiply, self.times, self.other
+        return Body(self.macs, pool, self.strides, *how)
 
     @cached_property
     def _planned(self) -> tuple[tuple[Slide, ...], tuple[Step, ...]]:
         """The window, where it saves cycles, and the steps."""
-        macs = tuple(self.macs)
+        found = self._planned_in(self.macs)
+        if self.other and cycles_of(found[1]) > self._least:
+            return min(found, self._planned_in(self.other), key=self._total)
+        return found
+
+    @property
+    def _least(self) -> int:
+        """Cycles if everything is loaded once."""
+        values = {value for mac in self.macs for value in mac[1:]}
+        return len(self.macs) + sum(value.cycles for value in values)
+
+    def _total(self, planned: tuple[tuple[Slide, ...], tuple[Step, ...]]) -> int:
+        return len(planned[0]) + self.times * cycles_of(planned[1])
+
+    def _planned_in(self, order: Sequence[Mac]) -> tuple[tuple[Slide, ...], tuple[Step, ...]]:
+        macs = tuple(order)
         steps = _remembered(macs, self.pool, ())
         window = window_of((v for m in macs for v in m[1:]), self.strides) if self.times > 1 else ()
         if not window or self.pool - len(window) < LEAST:

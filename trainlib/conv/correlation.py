@@ -182,21 +182,34 @@ class Correlation:
             return list(taps)
         return sorted(taps, key=lambda tap: (tap * self.xs.dilation % self.xs.stride, tap))
 
+    def _place_of(self, read: Lane) -> tuple[int, int]:
+        """Where a read comes if inputs are read one after the other; of a sum's, in the same order
+        as by taps.
+        """
+        if self.xs.is_transposed:
+            return 0, -read.place
+        return read.tap * self.xs.dilation % self.xs.stride, read.place
+
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""
         reads, width = self.reads(block), self.sums(block.width)
         one: Kind = "half" if self.row_size < WORD else "word"
-        macs = [
-            Mac(
-                r * width + read.sum,
-                Value("w", r * self.w.row + read.tap * self.w.place, one),
-                Value("x", read.place * self.x.place, read.kind),
+        by_taps = [
+            (
+                read,
+                Mac(
+                    r * width + read.sum,
+                    Value("w", r * self.w.row + read.tap * self.w.place, one),
+                    Value("x", read.place * self.x.place, read.kind),
+                ),
             )
             for tap in self._taps
             for r in range(height)
             for read in reads
             if read.tap == tap
         ]
+        by_inputs = sorted(by_taps, key=lambda each: self._place_of(each[0]))
+        macs, other = ([mac for _, mac in order] for order in (by_taps, by_inputs))
         w_step = self.w.line * self.ys.tap_step
         x_step = self.x.line * self.ys.source_step
         if self.channels > 1:
@@ -206,7 +219,8 @@ class Correlation:
         multiply = arithmetic(self.element, self.lanes, is_one=True)
         if self.has_row_pairs:
             multiply = swapped(pairs(self.element, is_one=True))
-        return Body(macs, pool, {"w": w_step, "x": x_step}, multiply=multiply)
+        steps = {"w": w_step, "x": x_step}
+        return Body(macs, pool, steps, multiply=multiply, other=other)
 
 
 def lanes_of(element: Element, xs: Axis, x_place: int, y_place: int) -> int:

@@ -37,7 +37,7 @@ CLASH = 1.17  # how much longer a convolution takes whose columns lie in one ban
 WAITS = 1.25  # cycles of a bank for each load that cores wait for it to do, about
 COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
 BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and of halves registers for columns, that are tried
-WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)  # columns that are tried, of floats
+WIDEST, NARROW = 22, 12  # columns that are tried, of floats, at most: see _widths
 
 
 @dataclass(frozen=True)
@@ -321,11 +321,21 @@ def _tried(x: Correlation, cores: int, given: dict, are_few: bool) -> Iterator[T
         return
     for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
-        blocks = [turned.unit * block for block in (BLOCKS if x.element.is_half else WIDTHS)]
+        blocks = [turned.unit * of for of in BLOCKS] if x.element.is_half else _widths(turned.xs)
         rows = [given["rows"]] if given["rows"] else BLOCKS
         cols = [given["cols"]] if given["cols"] else blocks
         if splits := _splits(turned, cores, given["split"]):
             yield Tried(turned, is_turned, are_few, rows, cols, splits)
+
+
+@cache
+def _widths(xs: Axis) -> list[int]:
+    """Columns of blocks that are tried, of floats. Left out are those with which there are no fewer
+    blocks than with fewer columns, and wide ones of which a tap reads few.
+    """
+    most = NARROW if xs.is_transposed and xs.stride > 1 else WIDEST
+    widths = range(1, most + 1)
+    return [width for width in widths if width == -(-xs.outputs // -(-xs.outputs // width))]
 
 
 def _planned(x: Correlation, point: Point) -> float:
