@@ -23,7 +23,12 @@ from trainlib.deploy.importers.aten_importer import Importer
 Names = Sequence[Any]
 Attributes = Mapping[str, Any]
 Rule = Callable[[Any, Names, Attributes], Any]
-ATEN = aten_elements.RULES | aten_functions.RULES | aten_activations.RULES
+ATEN = {
+    **aten_elements.RULES,
+    **aten_functions.RULES,
+    **aten_activations.RULES,
+    **aten_choices.RULES,
+}
 ERF, TANH = "none", "tanh"
 QUICK = 1.702  # the slope of QuickGelu's sigmoid
 
@@ -176,20 +181,27 @@ def _dropout(i: Any, x: Names, a: Attributes) -> str:
 RULES: dict[str, Rule] = {
     "Abs": _unary("abs"),
     "Add": _binary("add.Tensor"),
+    "And": _binary("logical_and"),
     "BiasGelu": _with_bias(ERF),
     "Celu": _unary("celu", alpha=1.0),
     "Clip": _clip,
     "Cos": _unary("cos"),
+    "Cosh": _unary("cosh"),
     "Div": _binary("div.Tensor"),
     "Dropout": _dropout,
     "Elu": _unary("elu", alpha=1.0),
+    "Equal": _binary("eq.Tensor"),
     "Erf": _unary("erf"),
     "Exp": _unary("exp"),
     "FastGelu": _with_bias(TANH),
     "Gelu": _gelu,
+    "Greater": _binary("gt.Tensor"),
+    "GreaterOrEqual": _binary("ge.Tensor"),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary("hardswish"),
     "LeakyRelu": _unary("leaky_relu", alpha=0.01),
+    "Less": _binary("lt.Tensor"),
+    "LessOrEqual": _binary("le.Tensor"),
     "Log": _unary("log"),
     "LogSoftmax": _softmax("log_softmax.int"),
     "Max": _extreme(is_smaller=False),
@@ -198,6 +210,8 @@ RULES: dict[str, Rule] = {
     "Mish": _unary("mish"),
     "Mul": _binary("mul.Tensor"),
     "Neg": _unary("neg"),
+    "Not": _unary("logical_not"),
+    "Or": _binary("logical_or"),
     "PRelu": _prelu,
     "Pow": _pow,
     "QuickGelu": _swish(QUICK),
@@ -215,6 +229,7 @@ RULES: dict[str, Rule] = {
         i, x[0], a.get("alpha", aten_activations.SELU[0]), a.get("gamma", aten_activations.SELU[1])
     ),
     "Sigmoid": _unary("sigmoid"),
+    "Sign": _unary("sign"),
     "Sin": _unary("sin"),
     "Softmax": _softmax("softmax.int"),
     "Softplus": _unary("softplus"),
@@ -223,6 +238,7 @@ RULES: dict[str, Rule] = {
     "Sub": _binary("sub.Tensor"),
     "Sum": _several("add"),
     "Swish": _swish(1.0),
+    "Tan": _unary("tan"),
     "Tanh": _unary("tanh"),
     "Where": lambda i, x, _: aten_choices.where(i, *x),
 }

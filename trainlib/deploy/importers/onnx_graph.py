@@ -211,6 +211,7 @@ class OnnxImporter(Importer):
     """An importer that knows values by ONNX's names, and numbers that are there before a run.
 
     numbers    constants by name: shapes, axes, scales
+    literal    those that nodes say, or that depend on these alone: no parameters
     """
 
     def __init__(self, graph: Graph, model: Any, given: Arrays, learned: Collection[str]) -> None:
@@ -220,6 +221,7 @@ class OnnxImporter(Importer):
         self.numbers: dict[str, np.ndarray] = {
             tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer
         }
+        self.literal = set[str]()
 
     def add(self, node: Any) -> None:
         """Add a node.
@@ -262,16 +264,21 @@ class OnnxImporter(Importer):
             cut = _attributes(node)
             part = shape[cut.get("start", 0) : cut.get("end", len(shape))]
             self.numbers[node.output[0]] = np.array(part, np.int64)
+            self.literal.add(node.output[0])
             return True
         if node.op_type == "Constant" and "value" in (attributes := _attributes(node)):
             self.numbers[node.output[0]] = numpy_helper.to_array(attributes["value"])
+            self.literal.add(node.output[0])
             return True
         names = [name for name in node.input if name]
         if not all(name in self.numbers and name not in self.learned for name in names):
             return False
         arrays = _computed(node, {name: self.numbers[name] for name in names}, self.versions)
-        if arrays is None or (has_rule and names and arrays[0].dtype.kind == "f"):
+        is_literal = self.literal.issuperset(names)
+        are_floats = arrays is not None and arrays[0].dtype.kind == "f"
+        if arrays is None or (has_rule and names and are_floats and not is_literal):
             return False
+        self.literal.update(node.output if is_literal else ())
         self.numbers.update(zip(node.output, arrays, strict=False))
         return True
 

@@ -10,6 +10,7 @@ from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers import (
     aten_layers,
     aten_losses,
+    aten_pools,
     aten_sequences,
     onnx_elements,
     onnx_sequences,
@@ -19,7 +20,7 @@ from trainlib.deploy.importers.aten_importer import Importer
 from trainlib.deploy.importers.aten_shapes import permuted
 from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at, text
 
-LAYERS, LOSS_RULES = aten_layers.RULES, aten_losses.RULES
+LAYERS, LOSS_RULES, POOLS = aten_layers.RULES, aten_losses.RULES, aten_pools.RULES
 Pads = tuple[int, ...]
 
 
@@ -74,6 +75,12 @@ def _sides(a: Attributes, sizes: Pads, kernel: Pads) -> tuple[Pads, Pads]:
     return pads[:rank], pads[rank:]
 
 
+def _check_rank(rank: int) -> None:
+    """raises    DeployError for what is neither a line nor an image"""
+    if rank not in (1, 2):
+        raise DeployError(f"{rank} dimensions; there are lines and images")
+
+
 def _as_image(values: Any, filled: int) -> Pads:
     """Of a line: what its height of 1 has, then its own."""
     return (filled, *values) if len(values) == 1 else tuple(values)
@@ -112,6 +119,7 @@ def _convolution(i: Importer, x: Names, a: Attributes) -> str:
 
 def _transposed(i: Importer, x: Names, a: Attributes) -> str:
     kernel = i.shape(x[1])[2:]
+    _check_rank(len(kernel))
     ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
     before, after = tuple(a.get("pads", 2 * zeros))[: len(kernel)], a.get("pads", 2 * zeros)
     if tuple(after[len(kernel) :]) != before or "output_shape" in a:
@@ -127,10 +135,18 @@ def _transposed(i: Importer, x: Names, a: Attributes) -> str:
 def _pool(op: str) -> Rule:
     def rule(i: Importer, x: Names, a: Attributes) -> str:
         kernel = tuple(a["kernel_shape"])
-        if a.get("ceil_mode") or set(a.get("dilations", (1,))) != {1}:
-            raise DeployError("ceil_mode or dilations; the kernel has neither: pad the input")
-        before, after = (_as_image(n, 0) for n in _sides(a, i.shape(x[0])[2:], kernel))
-        name, is_average = _image(i, x[0]), op == "avgpool2d_fw"
+        is_average = op == "avgpool2d_fw"
+        if set(a.get("dilations", (1,))) != {1} or (a.get("ceil_mode") and is_average):
+            raise DeployError("dilations, or ceil_mode of an average: pad the input")
+        _check_rank(len(kernel))
+        own = _sides(a, i.shape(x[0])[2:], kernel)
+        if a.get("ceil_mode") and own[0] == own[1]:
+            steps = a.get("strides", (1,) * len(kernel))
+            return POOLS[f"max_pool{len(kernel)}d"](i, x[0], kernel, steps, own[0], 1, True)
+        if a.get("ceil_mode"):
+            raise DeployError("ceil_mode with pads of two sizes: pad the input")
+        before, after = (_as_image(n, 0) for n in own)
+        name = _image(i, x[0])
         pad = before
         if before != after:
             if is_average and not a.get("count_include_pad"):

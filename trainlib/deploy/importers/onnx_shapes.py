@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers import aten_sequences, aten_shapes
+from trainlib.deploy.importers import aten_choices, aten_sequences, aten_shapes
 from trainlib.deploy.importers.aten_importer import Importer
 from trainlib.deploy.importers.aten_shapes import expanded, gathered
 from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at, axes_of, text
 
 SHAPES = aten_shapes.RULES
 MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-FLOAT = 1  # onnx.TensorProto.FLOAT
+CHOICES = aten_choices.RULES
+FLOAT, BOOL = 1, 9  # onnx.TensorProto.FLOAT and BOOL
 
 
 def _integers(i: Any, name: Any) -> list[int]:
@@ -122,9 +123,10 @@ def _pad(i: Any, x: Names, a: Attributes) -> str:
 
 
 def _cast(i: Importer, x: Names, a: Attributes) -> str:
-    if a.get("to", FLOAT) != FLOAT or i.graph.values[i.name(x[0])].dtype != "float32":
+    wanted = a.get("to", FLOAT)
+    if wanted not in (FLOAT, BOOL) or i.graph.values[i.name(x[0])].dtype != "float32":
         raise DeployError("another type than float32; the chip computes with floats")
-    return i.name(x[0])
+    return CHOICES["ne.Scalar"](i, x[0], 0) if wanted == BOOL else i.name(x[0])
 
 
 def _blocks(is_depth: bool) -> Rule:

@@ -48,6 +48,7 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
     ("PRelu", IMAGE, (floats(4, 1, 1),), {}),
     ("Pow", ROWS, (np.float32(3),), {}),
     ("Where", ROWS, "where", {}),
+    *((name, ROWS, (), {}) for name in ("Tan", "Cosh")),
     ("Max", ROWS, (floats(*ROWS), floats(8)), {}),
     ("Min", ROWS, (floats(*ROWS),), {}),
     ("ReduceMax", IMAGE, (whole(2, 3),), {"keepdims": 0}),
@@ -87,6 +88,7 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
     ("AveragePool", LINE, (), {"kernel_shape": [3], "strides": [3]}),
     ("MaxPool", IMAGE, (), {"kernel_shape": [3, 2], "pads": [0, 1, 1, 0], "strides": [2, 2]}),
     ("MaxPool", LINE, (), {"kernel_shape": [3], "strides": [3]}),
+    ("MaxPool", IMAGE, (), {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
     ("GlobalAveragePool", IMAGE, (), {}),
     ("GlobalMaxPool", IMAGE, (), {}),
     ("Resize", IMAGE, (None, None, whole(2, 4, 12, 10)), {"mode": "linear"}),
@@ -123,7 +125,8 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
     ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {}),
     ("Attention", HEADS, (floats(*HEADS), floats(*HEADS)), {"is_causal": 1, "scale": 0.7}),
 ]
-OF_OTHERS = {  # that are no ONNX standard, or held against Deeploy's graphs
+OF_OTHERS = {  # that have no gradient, are no ONNX standard, or held against Deeploy's graphs
+    *("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Sign"),
     *("BatchNormInternal", "BiasGelu", "Cast", "FastGelu", "FusedMatMul", "MSELoss"),
     *("GRUTraining", "LSTMTraining"),
     *("NegativeLogLikelihoodLoss", "QuickGelu", "SimplifiedLayerNormalization"),
@@ -223,6 +226,45 @@ def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
         read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
 
 
+def test_comparisons_choose_and_scales_that_are_put_together_are_known(tmp_path):
+    helper = onnx.helper
+    data = {"x": NUMBERS.standard_normal(IMAGE).astype(np.float32), "scale": floats(1)}
+    scales = [onnx.numpy_helper.from_array(np.array(n, np.float32)) for n in ([1, 1], [2, 2])]
+    nodes = [
+        helper.make_node("Greater", ["h", "low"], ["above"]),
+        helper.make_node("LessOrEqual", ["h", "high"], ["below"]),
+        helper.make_node("And", ["above", "below"], ["inside"]),
+        helper.make_node("GreaterOrEqual", ["h", "high"], ["over"]),
+        helper.make_node("Less", ["h", "least"], ["under"]),
+        helper.make_node("Or", ["over", "under"], ["outside"]),
+        helper.make_node("Sign", ["h"], ["sign"]),
+        helper.make_node("Equal", ["sign", "one"], ["is_one"]),
+        helper.make_node("Not", ["is_one"], ["is_not"]),
+        helper.make_node("Cast", ["is_not"], ["again"], to=onnx.TensorProto.BOOL),
+        helper.make_node("Where", ["inside", "h", "sign"], ["first"]),
+        helper.make_node("Where", ["outside", "high", "first"], ["second"]),
+        helper.make_node("Where", ["again", "second", "h"], ["chosen"]),
+        *(helper.make_node("Constant", [], [f"s{n}"], value=s) for n, s in enumerate(scales)),
+        helper.make_node("Concat", ["s0", "s1"], ["scales"], axis=0),
+        helper.make_node(
+            *("Resize", ["chosen", "", "scales"], ["y"]),
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
+    ]
+    names = {"low": -0.5, "high": 0.75, "least": -1.25, "one": 1.0}
+    constants = {name: np.array([n], np.float32) for name, n in names.items()}
+    model = graph_of(tmp_path, nodes, data | {"target": data["x"]}, constants)
+    [wanted] = ReferenceEvaluator(model).run(None, data)
+    data["target"] = np.zeros(wanted.shape, np.float32)
+    graph_of(tmp_path, nodes, data, constants)
+    training = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+    interpreter = Interpreter(training.graph, {n: data[n] for n in ("x", "target")})
+    interpreter.run()
+    loss = float(interpreter.get(training.graph.loss).reshape(()))
+    assert loss == pytest.approx(float(np.square(wanted.astype(np.float64)).mean()), rel=1e-6)
+
+
 def test_every_operator_of_onnxs_standard_is_tried():
     assert {case[0] for case in CASES} | OF_OTHERS == set(RULES)
 
@@ -245,7 +287,8 @@ def test_shapes_that_are_computed_from_constants_are_known_before_the_run(tmp_pa
     ("operator", "others", "attributes", "message"),
     [
         ("Hardmax", (), {}, "there is no kernel for it; .*"),
-        ("AveragePool", (), {"kernel_shape": [2, 2], "ceil_mode": 1}, "ceil_mode or dilations; .*"),
+        ("AveragePool", (), {"kernel_shape": [2, 2], "ceil_mode": 1}, "dilations, or ceil_mode .*"),
+        ("ConvTranspose", (floats(4, 2, 2, 2, 2),), {}, "3 dimensions; there are lines and images"),
         ("MaxPool", (), {}, "no 'kernel_shape'"),
         ("Resize", (None, None, whole(2, 4, 12, 10)), {"mode": "cubic"}, "cubic, half_pixel; .*"),
         ("GroupNormalization", (floats(2), floats(2)), {"num_groups": 2}, r"scales of \[2\]; .*"),
