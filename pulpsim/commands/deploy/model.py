@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,21 @@ from trainlib.npz import read_npz
 LOSSES = ("cross_entropy", "mse", "l1")
 OWN = "own"  # what the module's forward gives of x and the target
 SGD_LR = 0.01
+INPUTS = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}  # by kinds of arrays
 SHAPE = "a shape such as 4x3x32x32, the batch first"
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Batches: x[examples, ...] and target[examples, ...], in their order, again and again."""
+    """Batches: x[examples, ...] and target[examples, ...], in their order, again and again.
+
+    more    what else the network takes: masks and other inputs, [examples, ...] each
+    """
 
     x: np.ndarray
     target: np.ndarray
     batch: int
+    more: Sequence[np.ndarray] = ()
 
     @property
     def count(self) -> int:
@@ -41,7 +47,9 @@ class Examples:
         for number in range(count):
             start = number % self.count * self.batch
             part = slice(start, start + self.batch)
-            yield torch.from_numpy(self.x[part].copy()), torch.from_numpy(self.target[part].copy())
+            arrays = (self.x, *self.more, self.target)
+            *inputs, target = (torch.from_numpy(array[part].copy()) for array in arrays)
+            yield (tuple(inputs) if self.more else inputs[0]), target
 
 
 def torch_module(written: str, seed: int) -> Any:
@@ -212,20 +220,40 @@ def examples_of(
     x, target = arrays["x"], arrays["target"]
     if x.shape[1:] != shape[1:]:
         raise ConfigError([f"{data}: x has {list(x.shape)}; --input says {list(shape)}"])
-    if len(x) != len(target) or len(x) % shape[0] or not len(x):
+    more = _more_inputs(model, arrays, data)
+    given = {"x": x, **more, "target": target}
+    counts = {name: len(array) if array.ndim else 0 for name, array in given.items()}
+    if len(set(counts.values())) > 1 or len(x) % shape[0] or not len(x):
+        *first, last = (f"{count} of {name}" for name, count in counts.items())
+        every = "both" if len(counts) == 2 else "all"
         raise ConfigError(
             [
-                f"{data}: {len(x)} of x and {len(target)} of target; both have the same number, "
-                f"a multiple of the batch of {shape[0]}"
+                f"{data}: {', '.join(first)} and {last}; {every} have the same number, a multiple "
+                f"of the batch of {shape[0]}"
             ]
         )
-    for name, array in (("x", x), ("target", target)):
-        _check_type(str(data), name, array)
+    for name, array in given.items():
+        if name not in more or array.dtype.kind != "b":
+            _check_type(str(data), name, array)
         _check_finite(data, name, array)
     is_class = loss in ("cross_entropy", OWN) or loss not in LOSSES
     is_class &= target.dtype.kind in "iu"
-    x = x.astype(np.float32) if x.dtype.kind == "f" else x.astype(np.int64)
-    return Examples(x, target.astype(np.int64 if is_class else np.float32), shape[0])
+    inputs = [array.astype(INPUTS[array.dtype.kind]) for array in (x, *more.values())]
+    target = target.astype(np.int64 if is_class else np.float32)
+    return Examples(inputs[0], target, shape[0], inputs[1:])
+
+
+def _more_inputs(model: Any, arrays: Mapping[str, np.ndarray], data: Path) -> dict[str, np.ndarray]:
+    """Arrays that are called as arguments of the network's forward, after the first, are.
+
+    raises    ConfigError where one before another is missing
+    """
+    names = [name for name in list(signature(model.forward).parameters)[1:] if name != "target"]
+    found = {name: arrays[name] for name in names if name in arrays}
+    if missing := [name for name in names[: len(found)] if name not in found]:
+        after = list(found)[-1]
+        raise ConfigError([f"{data}: no array {missing[0]}; forward takes it before {after}"])
+    return found
 
 
 def _check_type(source: str, name: str, array: np.ndarray) -> None:

@@ -91,10 +91,11 @@ def _trained(
     losses: list[float] = []
     gradients: dict[str, np.ndarray] = {}
     for number, (x, target) in enumerate(batches, 1):
-        values = [v.to(dtype) if v.is_floating_point() else v for v in (x, target)]
+        given = (*(x if isinstance(x, tuple) else (x,)), target)
+        *inputs, wanted = (v.to(dtype) if v.is_floating_point() else v for v in given)
         autocast = torch.autocast("cpu", dtype=halves.get(narrow), enabled=narrow in halves)
         with autocast, _in_float64() if dtype == torch.float64 else nullcontext():
-            value = loss(module(values[0]), values[1]) if loss else module(*values)
+            value = loss(module(*inputs), wanted) if loss else module(*inputs, wanted)
         losses.append(value.item())
         ((value / deployed.accumulate if deployed.mean else value) * times).backward()
         if number % deployed.accumulate == 0:

@@ -75,6 +75,15 @@ def weighted(output, target):
 def image():
     return nn.Sequential(nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 5, 1))
 
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.fc = nn.Embedding(9, 4), nn.Linear(4, 3)
+
+    def forward(self, x, mask, weight):
+        rows = self.rows(x).masked_fill(mask[..., None], 0)
+        return self.fc((rows * weight[:, None, None]).sum(1))
+
 number = 7
 
 def seven():
@@ -300,6 +309,27 @@ def test_mistakes_in_groups_are_told_with_their_place(model: Path) -> None:
     assert (result.exit_code, result.output.strip()) == (2, f"pulpsim: {file}: {rule}")
     file.write_text(GROUPS.format(optimizer="sgd", pattern="head.*", rate="1.0"))
     assert "SGD: groups[0]: params 'head.*': no parameter fits" in deploy(file).output
+
+
+def test_masks_and_other_inputs_come_by_the_names_of_arguments(model: Path) -> None:
+    numbers, file = np.random.default_rng(1), model.with_name("masked.npz")
+    arrays: dict[str, Any] = {
+        "x": numbers.integers(0, 9, (4, 5)),
+        "mask": numbers.random((4, 5)) < 0.4,
+        "weight": numbers.standard_normal(4),
+        "target": numbers.integers(0, 3, 4),
+    }
+    np.savez(file, **arrays)
+    how = f"{model}:Masked", "--input", "2x5", "--data", file, "--steps", "2", "--verify"
+    result = deploy(*how)
+    assert result.exit_code == 0, result.output
+    np.savez(file, **arrays | {"mask": arrays["mask"][:3]})
+    message = "4 of x, 3 of mask, 4 of weight and 4 of target; all have the same number, a multiple"
+    assert message in deploy(*how).output
+    np.savez(file, **{name: array for name, array in arrays.items() if name != "mask"})
+    assert "masked.npz: no array mask; forward takes it before weight" in deploy(*how).output
+    np.savez(file, **{name: arrays[name] for name in ("x", "target")})
+    assert "forward() missing 2 required positional arguments" in deploy(*how).output
 
 
 def test_all_types_are_compared_side_by_side(model: Path, tmp_path: Path) -> None:
