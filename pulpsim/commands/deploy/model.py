@@ -19,7 +19,12 @@ from trainlib.npz import read_npz
 LOSSES = ("cross_entropy", "mse", "l1")
 OWN = "own"  # what the module's forward gives of x and the target
 SGD_LR = 0.01
-INPUTS = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}  # by kinds of arrays
+INPUTS: dict[str, type] = {
+    "f": np.float32,
+    "i": np.int64,
+    "u": np.int64,
+    "b": np.bool_,
+}  # by kinds of arrays
 SHAPE = "a shape such as 4x3x32x32, the batch first"
 
 
@@ -238,7 +243,9 @@ def examples_of(
         _check_finite(data, name, array)
     is_class = loss in ("cross_entropy", OWN) or loss not in LOSSES
     is_class &= target.dtype.kind in "iu"
-    inputs = [array.astype(INPUTS[array.dtype.kind]) for array in (x, *more.values())]
+    inputs: list[np.ndarray] = [
+        array.astype(INPUTS[array.dtype.kind]) for array in (x, *more.values())
+    ]
     target = target.astype(np.int64 if is_class else np.float32)
     return Examples(inputs[0], target, shape[0], inputs[1:])
 
