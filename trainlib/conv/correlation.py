@@ -188,7 +188,8 @@ class Correlation:
         """
         if self.xs.is_transposed:
             return 0, -read.place
-        return read.tap * self.xs.dilation % self.xs.stride, read.place
+        of = 1 if self.element.is_half else self.xs.stride  # see _taps
+        return read.tap * self.xs.dilation % of, read.place
 
     def body(self, height: int, block: Outputs, pool: int) -> Body:
         """The inner loop of a block: all taps along x."""

@@ -36,8 +36,8 @@ PHASE = 60  # cycles to begin with another phase, about
 CLASH = 1.17  # how much longer a convolution takes whose columns lie in one bank, about
 WAITS = 1.25  # cycles of a bank for each load that cores wait for it to do, about
 COLUMNS, HIGH = 8, 4  # blocks of fewer than half as many columns are as high as this at least
-BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows, and of halves registers for columns, that are tried
-WIDEST, NARROW = 22, 12  # columns that are tried, of floats, at most: see _widths
+BLOCKS = (1, 2, 3, 4, 5, 6, 8)  # rows that are tried
+WIDEST, NARROW = 22, 12  # registers for columns at most, see _widths
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def _tried(x: Correlation, cores: int, given: dict, are_few: bool) -> Iterator[T
         return
     for is_turned in (False,) if is_straight else turns(given, x.ys.outputs == x.xs.outputs):
         turned = x.turned if is_turned else x
-        blocks = [turned.unit * of for of in BLOCKS] if x.element.is_half else _widths(turned.xs)
+        blocks = _widths(turned.xs, turned.unit)
         rows = [given["rows"]] if given["rows"] else BLOCKS
         cols = [given["cols"]] if given["cols"] else blocks
         if splits := _splits(turned, cores, given["split"]):
@@ -329,13 +329,14 @@ def _tried(x: Correlation, cores: int, given: dict, are_few: bool) -> Iterator[T
 
 
 @cache
-def _widths(xs: Axis) -> list[int]:
-    """Columns of blocks that are tried, of floats. Left out are those with which there are no fewer
-    blocks than with fewer columns, and wide ones of which a tap reads few.
+def _widths(xs: Axis, unit: int) -> list[int]:
+    """Columns of blocks that are tried, multiples of those of a register. Left out are widths with
+    which there are no fewer blocks than with a smaller one, and wide blocks of which a tap reads
+    few columns.
     """
     most = NARROW if xs.is_transposed and xs.stride > 1 else WIDEST
-    widths = range(1, most + 1)
-    return [width for width in widths if width == -(-xs.outputs // -(-xs.outputs // width))]
+    units = -(-xs.outputs // unit)
+    return [unit * each for each in range(1, most + 1) if each == -(-units // -(-units // each))]
 
 
 def _planned(x: Correlation, point: Point) -> float:
