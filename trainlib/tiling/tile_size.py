@@ -26,6 +26,7 @@ STEP = 200  # cycles of a step that copies do not hide, about
 STREAMED_STEP = 80  # of one beside the copies that take longest: banks that cores and the DMA share
 STREAMED_CODE = 100  # cycles of a function where they do, when it is new
 TAPERED = 3 / 8  # of a tile, the last one there
+SOONER = 0.6  # of what a smaller last part of an output is estimated to gain, as that errs
 BEAT = 8  # bytes that the DMA moves in a cycle, in each direction
 QUEUE = 5  # commands with lines that no core waits for: MCHAN's queue of four, and the first
 MOST_ISSUERS = 8  # cores that start copies: each has two of the DMA's 16 counters for a moment
@@ -506,7 +507,7 @@ class Grid:
         work, functions, code = np.full(count, np.inf), np.zeros(count), np.zeros(count)
         for index in some:
             work.flat[index], functions.flat[index], code.flat[index] = self._code(index)
-        exposed, (inwards, outwards) = self._exposed(), self.moved
+        exposed, (inwards, outwards) = self._exposed(work), self.moved
         added = CALLED if self.choice.table.price else self.choice.tiling.timing
         computing = work + self._revisits() + added.crowded * self.copying
         if self.choice.buffers == 1:
@@ -567,16 +568,32 @@ class Grid:
         """Cycles of the DMA, which moves in both directions at once."""
         return np.maximum(*self.moved)
 
-    def _exposed(self) -> np.ndarray:
-        """Cycles of the first copies and the last ones, which nothing hides."""
+    def _exposed(self, work: np.ndarray | None = None) -> np.ndarray:
+        """Cycles of the first copies and the last ones, which nothing hides.
+
+        work    what all tiles take, by which is known what a smaller last part of an output gains;
+                None: not known, it counts as one of the largest
+        """
         exposed = np.zeros(())
         for name, cycles in self._copy_cycles.items():
             role, smaller = self.choice.tensors[name].role, self._first._copy_cycles[name]
             if role != "out":
                 exposed = exposed + np.where(self.begins_small, smaller, cycles)
             if role != "in":
-                exposed = exposed + cycles
+                last = cycles if work is None else self._last_copy(name, work)
+                exposed = exposed + cycles + SOONER * (last - cycles)
         return exposed
+
+    def _last_copy(self, name: str, work: np.ndarray) -> np.ndarray:
+        """Cycles of the copy of an output's last part, and of what is left of that of the part
+        before when it is computed, given what all tiles take.
+        """
+        cycles, last, part = self._copy_cycles[name], self._last._copy_cycles[name], np.ones(())
+        for i, (dim, sizes) in enumerate(zip(self.dims, self._last.tried, strict=True)):
+            if dim.name in self.choice.tiling.follows(name):
+                part = part * self.along(i, sizes) / dim.size
+        before = np.maximum(cycles - part * work, 0) * (self._visits[name] > 1)
+        return np.where(self.begins_small, cycles, last + before)
 
     def _starved(self, work: np.ndarray) -> np.ndarray:
         """Cycles that cores wait for the second tile after a smaller first one, given what all
@@ -620,6 +637,14 @@ class Grid:
             for dim, sizes in zip(self.dims, self.tried, strict=True)
         ]
         return Grid(self.choice, tried)
+
+    @cached_property
+    def _last(self) -> "Grid":
+        """The sizes of the last tile, unless the first one is the smaller one."""
+        tried = zip(self.dims, self.tried, strict=True)
+        return Grid(
+            self.choice, [[dim.size % size or size for size in sizes] for dim, sizes in tried]
+        )
 
     @property
     def _step(self) -> int:

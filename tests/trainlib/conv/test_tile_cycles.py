@@ -69,6 +69,8 @@ def test_the_fewest_cycles_are_nearly_those_of_what_is_chosen(shape, may_be_even
          | {"padding": 1, "stride": 2}, 44_340),
         ("conv2d_wg_f32", {"inputs": 52, "outputs": 20, "height": 7, "width": 7, "kernel": 1},
          12_030),
+        ("conv2d_ig_f32", {"inputs": 14, "outputs": 5, "height": 22, "width": 4, "kernel": 3}
+         | {"padding": 1}, 11_420),
     ],
 )  # fmt: skip
 def test_tiles_are_chosen_by_what_their_code_takes(kernel, shape, most):
