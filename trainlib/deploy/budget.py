@@ -1,6 +1,6 @@
 """A program that fits L2, with as few values computed again as that takes."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from trainlib.deploy.graph.values import TooLargeError
@@ -13,13 +13,15 @@ from trainlib.deploy.swap import NoRoom
 MORE = 4  # parts of all values, of which one more is computed again where a program is too large
 HIDDEN = 1.03  # of the cycles that a step computes: what it may take with copies that are hidden
 
+Scheduled = Callable[..., Schedule]
+"""schedule_of(names, unrolled=False), see `fitted`."""
 Estimate = Callable[[Schedule, int], tuple[int, int]]
 """estimate(schedule, room): cycles of what a step computes, and of a step with values in the
 HyperRAM, in so many bytes of L2 for values. Raises NoRoom."""
 
 
 def fitted(
-    schedule_of: Callable[[Collection[str]], Schedule],
+    schedule_of: Scheduled,
     build: Callable[..., Built],
     estimate: Estimate,
 ) -> Built:
@@ -27,7 +29,8 @@ def fitted(
     values in the HyperRAM if that does not suffice, and then some computed again if that should
     take less time than copies.
 
-    schedule_of    the schedule that computes these values again
+    schedule_of    the schedule that computes these values again; with unrolled=True, one in which
+                   values may lie in the HyperRAM, if there is one
     build          build(schedule, swaps=None); with an error as swaps, it lets values lie in the
                    HyperRAM
 
@@ -60,9 +63,7 @@ def fitted(
     raise TooLargeError(message, least.needed, least.lack, least.code)
 
 
-def _by_count(
-    schedule_of: Callable[[Collection[str]], Schedule], names: Sequence[str], most: int
-) -> Iterator[Schedule]:
+def _by_count(schedule_of: Scheduled, names: Sequence[str], most: int) -> Iterator[Schedule]:
     """Schedules whose values should fit so many bytes, each computing more of them again."""
     if not names:
         return
@@ -73,7 +74,7 @@ def _by_count(
 
 
 def _by_time(
-    schedule_of: Callable[[Collection[str]], Schedule],
+    schedule_of: Scheduled,
     names: Sequence[str],
     estimate: Estimate,
     most: int,
@@ -86,7 +87,7 @@ def _by_time(
     """
     tried: list[tuple[int, Schedule]] = []
     for count in dict.fromkeys(-(-len(names) * part // MORE) for part in range(MORE + 1)):
-        schedule = schedule_of(names[:count])
+        schedule = schedule_of(names[:count], unrolled=True)
         try:
             computed, cycles = estimate(schedule, most)
         except NoRoom as error:
@@ -99,9 +100,7 @@ def _by_time(
     yield from (schedule for _, schedule in sorted(tried, key=lambda each: each[0]))
 
 
-def _enough(
-    schedule_of: Callable[[Collection[str]], Schedule], names: Sequence[str], most: int
-) -> int:
+def _enough(schedule_of: Scheduled, names: Sequence[str], most: int) -> int:
     """How many of these must be computed again, so that values take no more than so many bytes:
     all, if that does not suffice.
     """

@@ -6,7 +6,7 @@ trained.losses, trained.weights["conv1.weight"], trained.gradients[0]["conv1.wei
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -36,6 +36,7 @@ from trainlib.deploy.tiles import Tiles, Tuned
 from trainlib.deploy.underflow import lost_gradients, may_underflow, underflow_warning
 
 Batch = Sequence[Any]
+UNROLLED = 2000  # nodes of a step in which each batch has its own: more take long to plan
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,7 +182,7 @@ class Deployed:
         how["fits"] = self._fits
         how |= {"accumulate": self.accumulate, "precision": self.precision}
         of = partial(training, self.graph, self.optimizer, **how)
-        return fitted(lambda names: of(recomputed=names), build, self._estimate)
+        return fitted(partial(_scheduled, of), build, self._estimate)
 
     @paused_collector()
     def _build(
@@ -361,6 +362,15 @@ class Deployed:
         if name.endswith("num_batches_tracked") or name in graph.tied:
             return False
         raise DeployError(f"{name}: the network has no such parameter or buffer")
+
+
+def _scheduled(
+    of: Callable[..., Schedule], names: Collection[str], *, unrolled: bool = False
+) -> Schedule:
+    """A schedule; batches of a step repeat their nodes if there would be too many."""
+    plain = of(recomputed=names)
+    count = sum(len(section.nodes) * section.times for section in plain.sections)
+    return of(recomputed=names, unrolled=True) if unrolled and count <= UNROLLED else plain
 
 
 def deploy(

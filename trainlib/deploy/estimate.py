@@ -44,5 +44,5 @@ def step_cycles(
     if not can_swap(schedule):
         return sum(cycles), sum(cycles)
     blocks = lifetimes(schedule.graph, schedule.nodes, schedule.kept, {})
-    swaps = Swaps(schedule.graph, schedule.nodes, cycles)
+    swaps = Swaps(schedule.graph, schedule.nodes, cycles, stops=schedule.stops)
     return sum(cycles), swaps.plan(*blocks, 0, room, chip.hyperram.size).cycles

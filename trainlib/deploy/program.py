@@ -43,7 +43,7 @@ ROUNDED = 256  # bytes: code arenas are multiples of it
 AMPLE = (
     1 << 24
 )  # bytes of an L2 in which steps are laid out that do not fit, to tell what they need
-UNSWAPPED = "copies are in one order, and parts of the step are repeated or left out"
+UNSWAPPED = "copies are in one order, and batches of the step repeat nodes: accumulate fewer"
 PROGRAM = "train"  # its name
 COPIES = "copies"  # the region in which nodes wait for what lies in the HyperRAM
 
@@ -317,7 +317,8 @@ class _Maker:
         lack = memory.peak - room
         if lack > 0 and self.swaps:
             swaps = Swaps(
-                graph, schedule.nodes, node_cycles(self.points, self.cores), not self.batches
+                *(graph, schedule.nodes, node_cycles(self.points, self.cores), not self.batches),
+                schedule.stops,
             )
             l2 = self.chip.l2
             room = min(room, l2.base + reach(l2.size) - start)
@@ -382,9 +383,9 @@ class _Maker:
     def _section(self, k: Kernel, team: Team, section: Section, calls: range) -> None:
         graph = self.schedule.graph
         end = k.label()
-        if section.skipped:
-            name, number = section.skipped
-            _jump_if(k, self.addresses[name] + WORD * number, end)
+        skipped = section.skipped and self.addresses[section.skipped[0]] + WORD * section.skipped[1]
+        if skipped and not self.swap:
+            _jump_if(k, skipped, end)
         if section.takes_batch:
             with k.region("next batch"):
                 if self.pool:
@@ -395,7 +396,11 @@ class _Maker:
         for number in calls:
             self._swap(k, number)
             with k.region(self.calls[number].region):
+                after = k.label()
+                if skipped and self.swap:  # copies take their turn all the same
+                    _jump_if(k, skipped, after)
                 self.functions[number].call(self._operands(number))
+                k.place(after)
         if section.takes_batch:
             seeds = dict.fromkeys(n.inputs["seed"] for n in section.nodes if n.op == "dropout")
             emit_seeds(k, team, [self.addresses[name] for name in seeds])

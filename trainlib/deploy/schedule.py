@@ -1,6 +1,7 @@
 """The schedule of a program: sections of nodes, and the values that are read between batches."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from trainlib.deploy.graph.values import Graph, Node
 
@@ -41,6 +42,13 @@ class Schedule:
     def batches(self) -> int:
         """In a step."""
         return sum(section.times for section in self.sections if section.takes_batch)
+
+    @property
+    def stops(self) -> list[int]:
+        """Nodes before which a batch is written, but for the first."""
+        starts = accumulate((len(section.nodes) for section in self.sections), initial=0)
+        taking = zip(starts, self.sections, strict=False)
+        return [start for start, section in taking if start and section.takes_batch]
 
     @property
     def inputs(self) -> list[str]:

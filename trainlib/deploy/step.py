@@ -5,6 +5,7 @@ schedule = training(graph, SGD(lr=0.1), accumulate=4)
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from trainlib.deploy.fusion import (
     Fits,
@@ -43,6 +44,7 @@ def training(
     keeps_gradients: bool = False,
     fits: Fits | None = None,
     recomputed: Collection[str] = (),
+    unrolled: bool = False,
     precision: Precision = SINGLE,
 ) -> Schedule:
     """The schedule that trains a graph.
@@ -52,6 +54,8 @@ def training(
     keeps_gradients    let gradients be there when the step is done
     fits               can a gradient of weights that changes them at once be computed? None: none
     recomputed         values that are computed again for the backward pass, see recompute
+    unrolled           let each batch of a step have nodes of its own, so that values may lie in the
+                       HyperRAM meanwhile
     precision          what is computed with halves
 
     raises    DeployError
@@ -73,7 +77,7 @@ def training(
     join_in_place(graph)
     kept = [loss, *(graph.gradients.values() if keeps_gradients else ())]
     if accumulate > 1:
-        return _accumulated(graph, optimizer, accumulate, mean, precision)
+        return _accumulated(graph, optimizer, accumulate, mean, precision, unrolled)
     if not isinstance(precision.scale, LossScale):
         optimizer.add_updates(graph, graph.gradients)
         if not keeps_gradients and precision != SINGLE and optimizer.clips_nothing:
@@ -103,23 +107,32 @@ def _skippable(updates: Sequence[Node]) -> Section:
 
 
 def _accumulated(
-    graph: Graph, optimizer: Optimizer, count: int, mean: bool, precision: Precision
+    graph: Graph,
+    optimizer: Optimizer,
+    count: int,
+    mean: bool,
+    precision: Precision,
+    unrolled: bool,
 ) -> Schedule:
-    """First batch: gradients go to accumulators. Next ones: they are added. Then the updates."""
+    """First batch: gradients go to accumulators. Next ones: they are added. Then the updates.
+
+    unrolled    the next ones have nodes of their own, each; else they repeat the same
+    """
     assert graph.loss is not None
     first, loss = list(graph.nodes), graph.loss
-    names = _copied(graph, first)
-    later = [_with_names(node, names) for node in first]
+    names = [_copied(graph, first) for _ in range(count - 1 if unrolled else 1)]
+    later = [[_with_names(node, own) for node in first] for own in names]
     layers = {name: layer_of(graph, name) for name in graph.gradients}
     sums = {}
     for name, gradient in graph.gradients.items():
         shape = graph.values[name].shape
         total = sums[name] = graph.add(f"{SUMMED}.{name}", shape, "state")
-        graph.nodes = []
-        add_node(graph, "accumulate", {"g": total, "x": names[gradient]}, step="backward")
-        added = [replace(node, layer=layers[name]) for node in graph.nodes]
-        place = _after(graph, later, names[gradient])
-        later[place:place] = added
+        for own, nodes in zip(names, later, strict=True):
+            graph.nodes = []
+            add_node(graph, "accumulate", {"g": total, "x": own[gradient]}, step="backward")
+            added = [replace(node, layer=layers[name]) for node in graph.nodes]
+            place = _after(graph, nodes, own[gradient])
+            nodes[place:place] = added
         _place_at(graph, first, gradient, total, layers[name])
     graph.nodes = []
     if mean:
@@ -129,20 +142,21 @@ def _accumulated(
             y = add_node(graph, "multiply", inputs, layer=layers[name], step="update")["y"]
             graph.values[y] = replace(graph.values[y], base=total)
     shares = graph.nodes
-    graph.nodes = [*first, *later]
+    batches = [*first, *chain.from_iterable(later)]
+    graph.nodes = list(batches)
     if isinstance(precision.scale, LossScale):
         check_gradients(graph, precision.scale, sums)
     place = len(graph.nodes)
     optimizer.add_updates(graph, sums)
-    checks = graph.nodes[len(first) + len(later) : place]
+    checks = graph.nodes[len(batches) : place]
     updates = [*shares, *graph.nodes[place:]]
-    graph.nodes = [*first, *later, *checks, *updates]
+    graph.nodes = [*batches, *checks, *updates]
     reference = graph.copy()
-    for nodes in (first, later):
+    for nodes in (first, *later):
         in_place(graph, nodes, [loss])
     sections = (
         Section(tuple(first)),
-        Section(tuple(later), count - 1),
+        *(Section(tuple(nodes), 1 if unrolled else count - 1) for nodes in later),
         *([Section(tuple(checks), takes_batch=False)] if checks else ()),
         _skippable(updates) if checks else Section(tuple(updates), takes_batch=False),
     )

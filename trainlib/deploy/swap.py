@@ -38,8 +38,8 @@ RECORD = 20  # bytes of a copy in the program's table
 
 
 def can_swap(schedule: Schedule) -> bool:
-    """Is a step one section, whose nodes are all computed, once? Copies are in a fixed order."""
-    return len(schedule.sections) == 1 and schedule.sections[0].times == 1
+    """Is each node passed once in a step? Copies are in a fixed order."""
+    return all(section.times == 1 for section in schedule.sections)
 
 
 class NoRoom(Exception):
@@ -75,12 +75,14 @@ class Swaps:
 
     cycles      estimates for each node
     has_host    a host reads and writes what a step begins and ends with
+    stops       nodes before which the next batch is written, see Schedule
     """
 
     graph: Graph
     nodes: Sequence[Node]
     cycles: Sequence[int]
     has_host: bool = True
+    stops: Sequence[int] = ()
     early: float = field(init=False)
     taken: float = field(init=False)
     starts: list[int] = field(init=False)
@@ -183,6 +185,9 @@ class Swaps:
                 uses = [-1, *uses, end]
             elif block.last == end and uses:
                 uses = [*uses, end]
+            if role == "input" and self.stops:  # it is there, and changes
+                uses = sorted({*uses, *self.stops, *(stop - 1 for stop in self.stops)})
+                self.changed.setdefault(block.name, set()).update(self.stops)
             found += [
                 Gap(block.name, block.size, before, after)
                 for before, after in pairwise(uses)

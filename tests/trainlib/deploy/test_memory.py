@@ -387,10 +387,11 @@ def test_a_refusal_says_what_recomputation_would_need():
         deep(load_chip("pulp", {"l2": {"size": 1 << 18}})).built()
 
 
-def test_a_refusal_says_where_the_hyperram_cannot_be_used():
+def test_a_refusal_says_where_the_hyperram_cannot_be_used(monkeypatch):
+    monkeypatch.setattr("trainlib.deploy.deployment.UNROLLED", 20)
     message = (
-        r"; the HyperRAM does not help: copies are in one order, and parts of the step are "
-        r"repeated or left out$"
+        r"; the HyperRAM does not help: copies are in one order, and batches of the step repeat "
+        r"nodes: accumulate fewer$"
     )
     with pytest.raises(DeployError, match=message):
-        deep(load_chip("pulp", {"l2": {"size": 1 << 18}}), 2).built()
+        deep(load_chip("pulp", {"l2": {"size": 1 << 18}}), 3).built()

@@ -9,7 +9,7 @@ import pytest
 from firmware.runtime import new_kernel, team_of
 from soc.chip.spec import load_chip
 from soc.run import run_program
-from trainlib.deploy import SGD, Adam, DeployError, deploy
+from trainlib.deploy import SGD, Adam, DeployError, LossScale, deploy
 from trainlib.deploy.memory import Block, Memory, plan
 from trainlib.deploy.program_store import KEEPS_NOTHING
 from trainlib.deploy.replay import replayed
@@ -39,11 +39,11 @@ def batches(count):
     ]
 
 
-def deployed(l2, layers=LAYERS, optimizer=None, **how):
+def deployed(l2, layers=LAYERS, optimizer=None, part=None, **how):
     chip = load_chip("pulp", {"l2": {"size": l2}, **how})
     what = {"batch": batches(1)[0], "loss": torch.nn.functional.cross_entropy}
     what["optimizer"] = optimizer or SGD(lr=0.05, momentum=0.9)
-    return deploy(module(layers), **what, chip=chip)
+    return deploy(module(layers), **what, **(part or {}), chip=chip)
 
 
 @cache
@@ -79,6 +79,32 @@ def test_states_may_lie_in_the_hyperram_between_steps():
         assert np.array_equal((trained.weights | trained.states)[name], array), name
     again = least.train(given, weights=trained.weights, states=trained.states)
     assert again.losses == most.train(given, weights=trained.weights, states=trained.states).losses
+
+
+PARTS = {
+    "accumulated": {"accumulate": 3},
+    "left out": {"dtype": "f16", "loss_scale": LossScale(initial=2.0**17), "accumulate": 2},
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_batches_that_are_added_and_updates_that_are_left_out_let_values_be_absent(name):
+    """Of two steps; the scale is too large for the first one's updates."""
+    optimizer = Adam(lr=0.01)
+    most, least = (deployed(size, 4, optimizer, part=PARTS[name]) for size in (LARGE, SMALL))
+    given = batches(2 * least.accumulate)
+    built = least.built()
+    assert built.copies
+    assert built.homes
+    assert built.faults() == []
+    found, expected = least.train(given), most.train(given)
+    assert not most.built().copies
+    assert found.losses == expected.losses
+    for name, array in (expected.weights | expected.states).items():
+        assert np.array_equal((found.weights | found.states)[name], array), name
+    if "loss_scale" in found.states:
+        assert found.states["loss_scale"][0] == 2.0**16
+        assert found.weights["0.bias"].any()
 
 
 def test_nodes_wait_for_copies_that_take_longer_than_they_do(monkeypatch):
