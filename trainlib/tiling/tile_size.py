@@ -586,14 +586,16 @@ class Grid:
 
     def _last_copy(self, name: str, work: np.ndarray) -> np.ndarray:
         """Cycles of the copy of an output's last part, and of what is left of that of the part
-        before when it is computed, given what all tiles take.
+        before when it is computed, given what all tiles take. Where all copies take longer, a
+        smaller one at the end gains nothing: that of the part before is late by as much.
         """
         cycles, last, part = self._copy_cycles[name], self._last._copy_cycles[name], np.ones(())
         for i, (dim, sizes) in enumerate(zip(self.dims, self._last.tried, strict=True)):
             if dim.name in self.choice.tiling.follows(name):
                 part = part * self.along(i, sizes) / dim.size
         before = np.maximum(cycles - part * work, 0) * (self._visits[name] > 1)
-        return np.where(self.begins_small, cycles, last + before)
+        gains = (work > self.copying) & ~self.begins_small
+        return np.where(gains, last + before, cycles)
 
     def _starved(self, work: np.ndarray) -> np.ndarray:
         """Cycles that cores wait for the second tile after a smaller first one, given what all
