@@ -677,6 +677,8 @@ class Step:
         images, channels, lines, places = (
             tile[name] if name in cut else size for name, size in whole.items()
         )
+        if "g" in cut:  # then channels are not
+            channels = channels // s.groups * tile["g"]
         return images, channels, lines, places
 
     def _sums_up_x(self, a: Wanted) -> bool:
@@ -687,9 +689,10 @@ class Step:
         """Do tiles have only lines of X, or of its gradient, that a kernel of 1 x 1 reads?"""
         s = a.shape
         is_direct = not a.by_columns and not self.element.is_half and not self._sums_up_x(a)
-        is_one = (s.ys.taps, s.xs.taps, s.groups) == (1, 1, 1) and not any(s.pads)
+        is_one = s.ys.taps == s.xs.taps == 1 and not any(s.pads)
         if self.result == "x":
-            is_direct &= s.layout == "chw" and not (a.accumulate or self.biased and a.bias)
+            is_direct &= s.groups == 1 and s.layout == "chw"
+            is_direct &= not (a.accumulate or self.biased and a.bias)
         return is_direct and is_one and s.ys.stride > 1
 
     def _lines_apart(self, a: Wanted) -> ReadLines:

@@ -24,6 +24,8 @@ SHAPES = (
     HALVED | {"layout": "hwc", "tile": {"y": 3, "x": 5, "ci": 4}},
     HALVED | {"inputs": 2, "outputs": 2},
     HALVED | {"groups": 2},
+    HALVED | {"groups": 4, "layout": "hwc", "batch": 2, "tile": {"y": 3}},
+    HALVED | {"groups": 4, "accumulate": True, "tile": {"g": 2}},
     HALVED | {"outputs": 1, "tile": {"y": 1}},
     HALVED | {"height": 17, "width": 45, "tile": {"co": 4, "y": 3, "x": 7}},
     HALVED | {"stride": (4, 3), "height": 9, "width": 7, "tile": {"y": 1}},
@@ -64,3 +66,17 @@ def test_lines_between_stay_in_l2():
     halved, all_read = (launch("conv2d_fw_f32", layer | {"stride": s})[1] for s in ((2, 1), 1))
     assert halved.is_correct
     assert halved.cycles < 0.6 * all_read.cycles
+
+
+@pytest.mark.parametrize("step", ["fw", "wg"])
+@pytest.mark.parametrize("more", [{}, {"batch": 2}, {"stride": (3, 2)}, {"tile": {"g": 5, "y": 4}}])
+def test_depthwise_layers_read_lines_apart(step, more):
+    layer = {"inputs": 13, "height": 17, "width": 12, "kernel": 1, "stride": 2, "tile": {}}
+    check(f"dwconv2d_{step}_f32", layer | more)
+
+
+def test_lines_between_stay_in_l2_of_depthwise_layers():
+    layer = {"inputs": 24, "height": 31, "width": 13, "kernel": 1, "tile": {}}
+    halved, all_read = (launch("dwconv2d_wg_f32", layer | {"stride": s})[1] for s in ((2, 1), 1))
+    assert halved.is_correct
+    assert halved.cycles < 0.7 * all_read.cycles
