@@ -41,6 +41,7 @@ from trainlib.deploy.importers import (
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_shapes import gathered
 from trainlib.deploy.importers.torch_program import (
+    CHANGED,
     is_read_as_floats,
     operator_of,
     plain,
@@ -74,6 +75,7 @@ FILLED = {
 }
 """Operators that take the shape of a tensor, and nothing else of it."""
 
+NORM = torch.nn.modules.batchnorm._NormBase
 NEAR, NEARNESS = 3, 0.8  # names that a refusal shows; how near they are
 
 TENSORS_ALONE = (
@@ -144,6 +146,7 @@ def graph_of(
             f"{type(module).__name__}: torch.export cannot capture it{_place(error)}: {reason}"
         ) from None
     firsts, program = _firsts(wrapped), plain(program)
+    _check_buffers(wrapped, x, target)
     try:
         return _graph(program, firsts)
     except NoKernelError as refused:
@@ -165,10 +168,31 @@ def _quiet() -> Iterator[None]:
         logging.disable(level)
 
 
+def _check_buffers(wrapped: _WithLoss, x: Any, target: Any) -> None:
+    """Compute a batch in PyTorch, where a module has buffers that no batch norm keeps.
+
+    raises    DeployError for those that it changes: torch.export may leave that out, as of a
+              spectral norm
+    """
+    norms = (part for part in wrapped.modules() if isinstance(part, NORM))
+    kept = {id(buffer) for norm in norms for buffer in norm.buffers()}
+    before = {name: b.clone() for name, b in wrapped.named_buffers() if id(b) not in kept}
+    if not before:
+        return
+    tried = copy.deepcopy(wrapped)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), catch_warnings():
+        simplefilter("ignore")
+        tried(x, target)
+    after = dict(tried.named_buffers())
+    same = {n: (b == after[n]) | ((b != b) & (after[n] != after[n])) for n, b in before.items()}
+    changed = [name for name, where in same.items() if not where.all()]  # NaN stays NaN
+    raise_all([DeployError(CHANGED.format(n.removeprefix("module."))) for n in changed])
+
+
 def _check_norms(module: torch.nn.Module) -> None:
     """raises    DeployError for batch norms whose statistics are means of all batches"""
     for name, part in module.named_modules():
-        is_norm = isinstance(part, torch.nn.modules.batchnorm._NormBase)
+        is_norm = isinstance(part, NORM)
         if is_norm and part.momentum is None and part.training and part.track_running_stats:
             raise DeployError(
                 f"layer {name}: momentum=None, a mean of all batches; the kernel has a number: "

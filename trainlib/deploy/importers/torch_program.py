@@ -16,6 +16,10 @@ from torch.export import ExportedProgram
 
 from trainlib.deploy.graph.values import DeployError
 
+CHANGED = (
+    "{}: forward changes it; on the chip a batch norm changes its buffers, and the optimizer "
+    "parameters"
+)
 REGION = torch.ops.higher_order.wrap_with_set_grad_enabled
 VIEWS = {
     *("alias", "expand", "flatten.using_ints", "permute", "reshape", "slice.Tensor", "squeeze"),
@@ -55,10 +59,7 @@ def plain(program: ExportedProgram) -> ExportedProgram:
     for base in _written(program.graph_module, viewed):
         name = kept.get(base.name, "").removeprefix("module.")
         if name and not name.endswith("num_batches_tracked"):
-            raise DeployError(
-                f"{name}: forward changes it; on the chip a batch norm changes its buffers, "
-                f"and the optimizer parameters"
-            )
+            raise DeployError(CHANGED.format(name))
         changed.add(base)
     return recomposed(program, {}) if viewed & changed else program
 

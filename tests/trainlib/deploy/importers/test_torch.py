@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch.nn.utils.parametrizations import weight_norm  # noqa: E402
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm  # noqa: E402
 
 from trainlib.deploy import SGD, deploy  # noqa: E402
 from trainlib.deploy.gradient import differentiate  # noqa: E402
@@ -604,6 +604,13 @@ REFUSALS = {
         Counts(),
         "mean: forward changes it; on the chip a batch norm changes its buffers, and the optimizer "
         "parameters",
+    ),
+    "spectral norm": (
+        spectral_norm(nn.Linear(4, 4)),
+        "parametrizations.weight.0._u: forward changes it; on the chip a batch norm changes its "
+        "buffers, and the optimizer parameters\n"
+        "parametrizations.weight.0._v: forward changes it; on the chip a batch norm changes its "
+        "buffers, and the optimizer parameters",
     ),
     "changed": (
         Of(changed_without_gradient, first=nn.Linear(4, 4)),
