@@ -6,9 +6,9 @@ trained.losses, trained.weights["conv1.weight"], trained.gradients[0]["conv1.wei
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -17,78 +17,23 @@ import numpy as np
 
 from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
-from trainlib.calls.call import point_of
-from trainlib.deploy.budget import fitted
-from trainlib.deploy.estimate import step_cycles
 from trainlib.deploy.finite import check_values
-from trainlib.deploy.graph.registry import call_of
-from trainlib.deploy.graph.values import DeployError, Graph, Node, TooLargeError, kind_of
+from trainlib.deploy.graph.values import DeployError, Graph, kind_of
 from trainlib.deploy.learning_rates import LearningRates, Rates
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import Optimizer
+from trainlib.deploy.planner import Planner
 from trainlib.deploy.precision import SINGLE, Precision, Scale
-from trainlib.deploy.program import Built, build, typed
-from trainlib.deploy.program_store import ProgramStore, said_of
-from trainlib.deploy.running import Report, Running, inputs_of
+from trainlib.deploy.program import Built, typed
+from trainlib.deploy.program_store import ProgramStore
+from trainlib.deploy.results import Evaluated, Trained
+from trainlib.deploy.running import Running, inputs_of
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.step import evaluation, training
-from trainlib.deploy.tiles import Tiles, Tuned
+from trainlib.deploy.tiles import Tuned
 from trainlib.deploy.underflow import lost_gradients, may_underflow, underflow_warning
 
 Batch = Sequence[Any]
-UNROLLED = 2000  # nodes of a step in which each batch has its own: more take long to plan
-
-
-@dataclass(frozen=True, repr=False)
-class Trained:
-    """The result of training.
-
-    losses      of each batch
-    weights     parameters and buffers by state_dict's names
-    states      of the optimiser and of dropout: what `train` takes to go on
-    gradients   of each step by parameter, if they were asked for
-    """
-
-    losses: list[float]
-    weights: dict[str, np.ndarray]
-    states: dict[str, np.ndarray]
-    gradients: list[dict[str, np.ndarray]]
-    report: Report
-
-    def __repr__(self) -> str:
-        return f"<Trained by {_batches(self.losses)} in {self.report.cycles:,} cycles>"
-
-    @property
-    def state_dict(self) -> dict[str, Any]:
-        """The weights as torch tensors, for a module's load_state_dict(..., strict=False)."""
-        import sys
-
-        torch = sys.modules.get("torch")
-        if torch is None:
-            raise DeployError("torch is not imported; `weights` has them as arrays")
-        return {name: torch.from_numpy(array.copy()) for name, array in self.weights.items()}
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluated:
-    """The result of an evaluation.
-
-    losses     of each batch
-    outputs    of the network, by batch: an array, or a tuple of those that it gives
-    """
-
-    losses: list[float]
-    outputs: list[Any]
-    report: Report
-
-    def __repr__(self) -> str:
-        return f"<Evaluated with {_batches(self.losses)} in {self.report.cycles:,} cycles>"
-
-
-def _batches(losses: Sequence[float]) -> str:
-    """How many there are, and the first and the last loss."""
-    ends = f", losses {losses[0]:.4g} ... {losses[-1]:.4g}," if losses else ""
-    return f"{len(losses)} batches{ends}"
 
 
 @dataclass(repr=False)
@@ -156,7 +101,7 @@ class Deployed:
         raises    DeployError, KernelError
         """
         if keeps_gradients not in self._built:
-            build = partial(self._build, tell=tell)
+            build = partial(self._planner.build, tell=tell)
             self._built[keeps_gradients] = self._fitted(build, keeps_gradients)
         return self._built[keeps_gradients]
 
@@ -172,52 +117,20 @@ class Deployed:
             values = schedule.graph.values
             given = [inputs_of(schedule, batch) for batch in batches]
             pool = [{n: typed(values[n], a) for n, a in batch.items()} for batch in given]
-            return self._build(schedule, pool=pool, steps=steps, **how)
+            return self._planner.build(schedule, pool=pool, steps=steps, **how)
 
         return self._fitted(build_with)
 
     def _fitted(self, build: Callable[..., Built], keeps_gradients: bool = False) -> Built:
         """What `build` makes of a schedule of a training step that fits: see `fitted`."""
         how: dict[str, Any] = {"mean": self.mean, "keeps_gradients": keeps_gradients}
-        how["fits"] = self._fits
+        how["fits"] = self._planner.fits
         how |= {"accumulate": self.accumulate, "precision": self.precision}
-        of = partial(training, self.graph, self.optimizer, **how)
-        return fitted(partial(_scheduled, of), build, self._estimate)
-
-    @paused_collector()
-    def _build(
-        self,
-        schedule: Schedule,
-        swaps: TooLargeError | None = None,
-        tell: Callable[[str], None] | None = None,
-        **data: Any,
-    ) -> Built:
-        def made() -> Built:
-            how = {"cores": self.cores, "tiles": self._tiles, "swaps": swaps, "tell": tell, **data}
-            return build(schedule, self.chip, **how)
-
-        if data:
-            return made()
-        how = self.cores, self._tiles.measured(schedule), swaps and swaps.code
-        return self.store.program(schedule, self.chip, how, made)
-
-    def _fits(self, graph: Graph, node: Node) -> bool:
-        """See Tiles.fits."""
-        family, point = point_of(call_of(graph, node), self.cores)
-        question = "fits", family.name, point.model_dump(), self.chip.model_dump(), self.cores
-        return self.store.answer(question, lambda: self._tiles.fits(graph, node))
-
-    def _estimate(self, schedule: Schedule, room: int) -> tuple[int, int]:
-        """Cycles of a step, computed and with copies: see trainlib.deploy.budget."""
-        tiles, cores = self._tiles, self.cores or self.chip.cores
-        how = "cycles", self.chip.model_dump(), cores, tiles.measured(schedule), room
-        work = partial(step_cycles, schedule, self.chip, room, cores, tiles)
-        found: tuple[int, int] = self.store.answer((*how, *said_of(schedule)), work)
-        return found
+        return self._planner.fitted(partial(training, self.graph, self.optimizer, **how), build)
 
     @cached_property
-    def _tiles(self) -> Tiles:
-        return Tiles.on(self.chip, self.cores, self.tuned)
+    def _planner(self) -> Planner:
+        return Planner(self.chip, self.cores, self.tuned, self.store)
 
     def train(
         self,
@@ -326,7 +239,7 @@ class Deployed:
             forward, names = self.evaluated()
             check_values(forward, forward.arrays)
             schedule = evaluation(forward, names, self.precision)
-            self._built["evaluation"] = self._build(schedule)
+            self._built["evaluation"] = self._planner.build(schedule)
         built = self._built["evaluation"]
         graph = built.schedule.graph
         begun = {
@@ -362,15 +275,6 @@ class Deployed:
         if name.endswith("num_batches_tracked") or name in graph.tied:
             return False
         raise DeployError(f"{name}: the network has no such parameter or buffer")
-
-
-def _scheduled(
-    of: Callable[..., Schedule], names: Collection[str], *, unrolled: bool = False
-) -> Schedule:
-    """A schedule; batches of a step repeat their nodes if there would be too many."""
-    plain = of(recomputed=names)
-    count = sum(len(section.nodes) * section.times for section in plain.sections)
-    return of(recomputed=names, unrolled=True) if unrolled and count <= UNROLLED else plain
 
 
 def deploy(
@@ -464,6 +368,3 @@ def _check(batch: Any, loss: Any) -> None:
             f"loss: {loss!r}; it is a function of (output, target), such as "
             f"torch.nn.functional.cross_entropy"
         )
-
-
-__all__ = ["Deployed", "Evaluated", "Trained", "deploy", "replace"]

@@ -394,7 +394,7 @@ def show_operators() -> None:
     """
     parts = []
     with suppress(ImportError):
-        from trainlib.deploy.importers.torch_graph import ATEN
+        from trainlib.deploy.importers.exported_graph import ATEN
 
         parts.append("\n".join(["PyTorch (ATen):", *sorted(ATEN)]))
     with suppress(ImportError):

@@ -388,7 +388,7 @@ def test_a_refusal_says_what_recomputation_would_need():
 
 
 def test_a_refusal_says_where_the_hyperram_cannot_be_used(monkeypatch):
-    monkeypatch.setattr("trainlib.deploy.deployment.UNROLLED", 20)
+    monkeypatch.setattr("trainlib.deploy.planner.UNROLLED", 20)
     message = (
         r"; the HyperRAM does not help: copies are in one order, and batches of the step repeat "
         r"nodes: accumulate fewer$"

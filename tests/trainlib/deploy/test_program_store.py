@@ -39,14 +39,12 @@ def store(tmp_path):
 def planned(monkeypatch):
     """How often something is planned."""
     counts = []
-    from trainlib.deploy import deployment
+    from trainlib.deploy import planner
 
-    build, fits = deployment.build, deployment.Tiles.fits
+    build, fits = planner.build, planner.Tiles.fits
+    monkeypatch.setattr(planner, "build", lambda *a, **k: counts.append("built") or build(*a, **k))
     monkeypatch.setattr(
-        deployment, "build", lambda *a, **k: counts.append("built") or build(*a, **k)
-    )
-    monkeypatch.setattr(
-        deployment.Tiles, "fits", lambda *a, **k: counts.append("fits") or fits(*a, **k)
+        planner.Tiles, "fits", lambda *a, **k: counts.append("fits") or fits(*a, **k)
     )
     return counts
 
