@@ -77,6 +77,13 @@ class Memory:
     code: int = 0
     tables: int = 0
 
+    def with_more(self, blocks: Mapping[str, Block]) -> "Memory":
+        """With blocks that stay, after all others."""
+        size = sum(_aligned(block.size) for block in blocks.values())
+        end = max((_aligned(block.end) for block in blocks.values()), default=self.end)
+        how = {"end": end, "static": self.static + size, "live": self.live + size}
+        return replace(self, blocks={**self.blocks, **blocks}, **how)
+
     @property
     def peak(self) -> int:
         """Bytes of all values."""
@@ -151,6 +158,17 @@ def plan(static: Iterable[Block], temporary: Iterable[Block], start: int) -> Mem
         blocks[block.name] = found
         end = max(end, _aligned(found.end))
     return Memory(blocks, start, end, base - start, _live(moving) + base - start)
+
+
+def filling(blocks: Iterable[Block], start: int, room: int) -> dict[str, Block]:
+    """Some of these blocks, by name, with addresses in so many bytes: the largest that fit."""
+    found: dict[str, Block] = {}
+    address, end = _aligned(start), start + room
+    for block in sorted(blocks, key=lambda b: (-b.size, b.name)):
+        if address + _aligned(block.size) <= end:
+            found[block.name] = _at(block, address)
+            address += _aligned(block.size)
+    return found
 
 
 def _lowest(block: Block, placed: Iterable[Block], base: int) -> int:

@@ -321,9 +321,10 @@ class _Maker:
                 schedule.stops,
             )
             l2 = self.chip.l2
-            room = min(room, l2.base + reach(l2.size) - start)
+            reached = min(room, l2.base + reach(l2.size) - start)
+            ram, beyond = self.chip.hyperram.size, room - reached
             try:
-                swapped = swaps.plan(*blocks, start, room, self.chip.hyperram.size)
+                swapped = swaps.plan(*blocks, start, reached, ram, beyond)
                 memory, self.swapped = swapped.memory, swapped
                 self.homes = self._homes(swapped.homes)
                 lack = 0

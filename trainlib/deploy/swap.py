@@ -23,7 +23,7 @@ import numpy as np
 
 from trainlib.deploy.graph.registry import written
 from trainlib.deploy.graph.values import Graph, Node
-from trainlib.deploy.memory import Block, Memory, plan
+from trainlib.deploy.memory import Block, Memory, filling, plan
 from trainlib.deploy.schedule import Schedule
 from trainlib.deploy.swap_order import PAGE, Absence, Copy, Gap, copy_cycles, ordered
 
@@ -87,22 +87,33 @@ class Swaps:
     taken: float = field(init=False)
     starts: list[int] = field(init=False)
     changed: dict[str, set[int]] = field(default_factory=dict)
+    above: Mapping[str, Block] = field(default_factory=dict, init=False)
 
     def plan(
-        self, static: Sequence[Block], temporary: Sequence[Block], start: int, room: int, ram: int
+        self,
+        static: Sequence[Block],
+        temporary: Sequence[Block],
+        start: int,
+        room: int,
+        ram: int,
+        beyond: int = 0,
     ) -> SwapPlan:
         """Addresses in so many bytes of L2, of which the table of copies takes some.
 
         ram       bytes of the HyperRAM
+        beyond    bytes of L2 after the others that no copy reaches: some of what stays lies there
 
         raises    NoRoom
         """
         error = NoRoom(0)
         self.starts = [0, *accumulate(self.cycles)]
-        self._check(static, temporary, room)
+        table = RECORD * 2 * len(self._gaps(static, temporary)) if beyond else 0
+        self.above = filling(static, start + room, beyond - table)
+        reached = [block for block in static if block.name not in self.above]
+        self._check(reached, temporary, room)
         for self.early, self.taken in ATTEMPTS:
             try:
-                return self._plan(static, temporary, start, room, ram)
+                return self._plan(reached, temporary, start, room, ram)
             except NoRoom as found:
                 error = found
         raise error
@@ -134,7 +145,7 @@ class Swaps:
         lack = 0
         for _ in range(ROUNDS * len(gaps) + 1):
             timed = self._timed(chosen)
-            left = room - RECORD * 2 * len(timed)
+            left = room - (0 if self.above else RECORD * 2 * len(timed))
             blocks = _absent([*static, *temporary], timed)
             live = self._live(blocks)
             lack, nodes = int(live.max()) - left, [int(live.argmax())]
@@ -143,7 +154,7 @@ class Swaps:
                 memory = plan(still, [b for b in blocks if b.name not in stays or b.absent], start)
                 lack = memory.peak - left
                 if lack <= 0:
-                    return self._copied(memory, timed, ram)
+                    return self._copied(memory.with_more(self.above), timed, ram)
                 highest = max(memory.blocks.values(), key=lambda block: block.end)
                 below = [n for first, last in highest.times for n in range(first, last + 1)]
                 nodes = sorted(below, key=lambda node: -live[node])

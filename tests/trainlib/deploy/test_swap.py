@@ -81,6 +81,23 @@ def test_states_may_lie_in_the_hyperram_between_steps():
     assert again.losses == most.train(given, weights=trained.weights, states=trained.states).losses
 
 
+def test_what_stays_lies_where_no_copy_reaches():
+    """The uDMA reaches 256 kB of an L2 of 384."""
+    given = batches(2)
+    most, odd, least = (deployed(size, 10, Adam(lr=0.01)) for size in (1 << 20, 0x6_0000, SMALL))
+    built = odd.built()
+    end = built.chip.l2.base + SMALL
+    assert built.faults() == []
+    assert sum(block.size for block in built.memory.blocks.values() if block.address >= end) > 1e5
+    assert all(built.memory.blocks[copy.name].end <= end for copy in built.copies)
+    assert 0 < len(built.copies) < len(least.built().copies) / 4
+    found, expected = odd.train(given), most.train(given)
+    assert not most.built().copies
+    assert found.losses == expected.losses
+    for name, array in (expected.weights | expected.states).items():
+        assert np.array_equal((found.weights | found.states)[name], array), name
+
+
 PARTS = {
     "accumulated": {"accumulate": 3},
     "left out": {"dtype": "f16", "loss_scale": LossScale(initial=2.0**17), "accumulate": 2},
