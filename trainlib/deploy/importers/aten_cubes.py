@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_layers import RULES as LAYERS
+from trainlib.deploy.importers.aten_layers import check_batch, sides_of
 from trainlib.deploy.importers.aten_pools import RULES as POOLS
 from trainlib.deploy.importers.aten_shapes import Known, gathered, permuted
 
@@ -29,16 +29,11 @@ def _convolution(
     groups: int = 1,
 ) -> str:
     """Each place of the depth is an image whose channels are those of all places that it takes."""
-    shape, kernel = i.shape(x), i.shape(weight)
-    if len(shape) != len(kernel):
-        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
+    kernel = i.shape(weight)
+    check_batch(i.shape(x), kernel)
     steps, apart = three(stride), three(dilation)
-    if padding == "same":
-        reach = [d * (k - 1) for d, k in zip(apart, kernel[2:], strict=True)]
-        sides = [(r // 2, r - r // 2) for r in reach]
-    else:
-        sides = [(p, p) for p in three(0 if padding == "valid" else padding)]
-    name = _padded(i, i.name(x), sides)
+    given = padding if isinstance(padding, str) else three(padding)
+    name = _padded(i, i.name(x), sides_of(given, kernel[2:], apart))
     n, c, depth, height, width = i.graph.values[name].shape
     places = range(0, depth - apart[0] * (kernel[2] - 1), steps[0])
     numbers = np.arange(n * c * depth * height * width).reshape(n, c, depth, height, width)

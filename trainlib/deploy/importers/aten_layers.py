@@ -11,6 +11,28 @@ from trainlib.deploy.importers.aten_importer import Importer, Rule, both
 from trainlib.deploy.importers.aten_shapes import expanded, gathered, permuted
 
 
+def check_batch(shape: Sequence[int], kernel: Sequence[int]) -> None:
+    """raises    DeployError for an input of a convolution that is no batch"""
+    if len(shape) != len(kernel):
+        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
+
+
+def sides_of(
+    padding: str | tuple[int, ...], kernel: Sequence[int], dilation: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Zeros before and after each axis of a convolution.
+
+    padding    "same", "valid", or as many on both sides of an axis
+    kernel     taps by axis
+    """
+    if not isinstance(padding, str):
+        return [(p, p) for p in padding]
+    if padding == "valid":
+        return [(0, 0) for _ in kernel]
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    return [(r // 2, r - r // 2) for r in reach]
+
+
 def _convolution(
     i: Importer,
     x: Any,
@@ -22,22 +44,16 @@ def _convolution(
     groups: int = 1,
 ) -> str:
     g, shape, kernel = i.graph, i.shape(x), i.shape(weight)
+    check_batch(shape, kernel)
     x, weight, bias = i.name(x), i.name(weight), i.optional(bias)
     is_line = len(kernel) == 3
     if is_line:
         x = g.reshaped(x, (*shape[:2], 1, shape[2]))
         weight = g.reshaped(weight, (*kernel[:2], 1, kernel[2]))
         kernel = (*kernel[:2], 1, kernel[2])
-    if len(shape) != len(kernel) - is_line:
-        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
     dilation, stride = (both(v, is_line, 1) for v in (dilation, stride))
-    if padding == "same":
-        reach = [d * (k - 1) for d, k in zip(dilation, kernel[2:], strict=True)]
-        pads = [n for r in reach for n in (r // 2, r - r // 2)]
-    elif padding == "valid":
-        pads = [0, 0, 0, 0]
-    else:
-        pads = [n for n in both(padding, is_line, 0) for _ in range(2)]
+    given = padding if isinstance(padding, str) else both(padding, is_line, 0)
+    pads = [n for side in sides_of(given, kernel[2:], dilation) for n in side]
     how = {"stride": stride, "padding": tuple(pads), "dilation": dilation, "groups": groups}
     y = i.node("conv2d_fw", {"X": x, "W": weight, "bias": bias}, **how)["Y"]
     shape = g.values[y].shape

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from tests.trainlib.deploy.importers.test_torch import Of, check  # noqa: E402
+from tests.trainlib.deploy.importers.test_torch import Of, check, check_module  # noqa: E402
 from trainlib.deploy import SGD, DeployError, deploy  # noqa: E402
 from trainlib.deploy.importers.torch_graph import graph_of  # noqa: E402
 
@@ -70,12 +70,14 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 def test_gradients_are_those_of_autograd(name):
-    module, shape = MODULES[name]
-    torch.manual_seed(1)
-    x = torch.randn(shape)
-    with torch.no_grad():
-        output = module(x)
-    check(module, F.mse_loss, x, torch.randn(output.shape))
+    check_module(*MODULES[name])
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv2d, nn.Conv3d])
+def test_a_convolution_of_what_is_no_batch_is_refused(layer):
+    module, x = layer(2, 3, 2), torch.ones(2, *[4] * (int(layer.__name__[4])))
+    with pytest.raises(DeployError, match=re.escape("it takes a batch of them: unsqueeze(0)")):
+        graph_of(module, F.mse_loss, x, module(x).detach())
 
 
 def scattered(y, t):

@@ -391,14 +391,18 @@ def check(module, loss, x, target):
     return graph, interpreter
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_gradients_are_those_of_autograd(name):
-    module, shape = MODULES[name]
+def check_module(module, shape):
+    """Of random numbers of a shape."""
     torch.manual_seed(1)
     x = torch.randn(shape)
     with torch.no_grad():
         output = copy.deepcopy(module)(x)
     check(module, F.mse_loss, x, torch.randn(output.shape))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients_are_those_of_autograd(name):
+    check_module(*MODULES[name])
 
 
 WEIGHTS = (0.5, 1.0, 2.0, 1.0, 3.0)
