@@ -118,14 +118,14 @@ def sums_of_parts(
     return most
 
 
-def have_room(sums: Any) -> Any:
-    """Is there room for so many sums of a few parts?"""
-    return PARTS[0] * sums * WORD <= MOST
+def have_room(sums: Any, parts: int = PARTS[0]) -> Any:
+    """Is there room for so many sums of these parts, or of as few as there may be?"""
+    return parts * sums * WORD <= MOST
 
 
 def _may_be(cores: int, sums: int, lines: int) -> list[int]:
     """How many parts of so many lines there may be, if several: their sums have room."""
-    return [p for p in PARTS if 2 * p <= lines and p <= cores and p * sums * WORD <= MOST]
+    return [p for p in PARTS if 2 * p <= lines and p <= cores and have_room(sums, p)]
 
 
 class Sized(NamedTuple):
@@ -158,7 +158,7 @@ def channel_parts(cores: int, x: Sized) -> Any:
     for parts in (parts for parts in PARTS if parts <= cores):
         own = np.ceil(x.channels / parts) * _slowest(cores // parts, x)
         own = own + added_by_channels(cores, x, parts)
-        may_be = (FEWEST * parts <= x.channels) & (parts * x.sums * WORD <= MOST)
+        may_be = (FEWEST * parts <= x.channels) & have_room(x.sums, parts)
         gains = may_be & (own < best)
         best, found = np.where(gains, own, best), np.where(gains, parts, found)
     return found
