@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from autotuner.measurement_store import FOLDERS
 from soc.config.toml import ConfigError
-from soc.host.source_version import version_of
+from soc.host.source_version import FOLDERS, version_of
 from soc.worker_process import without_interrupts
 
 if TYPE_CHECKING:

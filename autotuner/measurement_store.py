@@ -14,10 +14,9 @@ from typing import Any
 from autotuner.measurement import Outcome
 from autotuner.sqlite_store import SqliteFile
 from soc.chip.spec import SocSpec
-from soc.host.source_version import version_of
+from soc.host.source_version import FOLDERS, version_of
 
 VERSION = 1
-FOLDERS = ("isa", "soc", "firmware", "trainlib")
 
 TABLE = """
 CREATE TABLE results (

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from soc.host.compile_process import ROOT
 
+FOLDERS = ("isa", "soc", "firmware", "trainlib")
+"""Of the sources that decide what a program is and how long it takes."""
+
 
 @cache
 def version_of(places: tuple[str, ...], root: Path = ROOT) -> str:

@@ -12,14 +12,14 @@ from autotuner import measure as measuring
 from autotuner.extrapolation import KIND
 from autotuner.measure import Builder, Checked, Limits, Measure, failure, is_lasting
 from autotuner.measurement import Outcome
-from autotuner.measurement_store import FOLDERS, VERSION, Database, key_of
+from autotuner.measurement_store import VERSION, Database, key_of
 from autotuner.search import ranked
 from autotuner.single_tile import MeasureTile
 from autotuner.space import Layer, Point, Space
 from firmware.builder import KernelError
 from soc.chip.spec import load_chip
 from soc.config.toml import ConfigError
-from soc.host.source_version import version_of
+from soc.host.source_version import FOLDERS, version_of
 from soc.run import run_program
 from trainlib.launch import launch
 

@@ -26,7 +26,7 @@ from soc.aot.cache_file import keep, kept
 from soc.chip.spec import SocSpec
 from soc.host.cache_folder import cache_folder
 from soc.host.compile_process import ROOT
-from soc.host.source_version import version_of
+from soc.host.source_version import FOLDERS, version_of
 from trainlib.deploy.graph.values import TooLargeError
 from trainlib.deploy.program import Built
 from trainlib.deploy.schedule import Schedule
@@ -34,8 +34,6 @@ from trainlib.deploy.swap import NoRoom
 
 PROGRAMS, ANSWERS = 64, 4096
 """Programs and answers that are kept; the oldest make room."""
-FOLDERS = ("isa", "soc", "firmware", "trainlib")
-"""Of the sources that plan."""
 FAST = 1
 """The level of compression."""
 GIVEN = ("schedule", "chip")
