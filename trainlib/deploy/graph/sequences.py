@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from trainlib.deploy.graph.maps import element_wise, shaped_as
-from trainlib.deploy.graph.operator import Backward, Invocation, Operator, Shapes
+from trainlib.deploy.graph.operator import Backward, Invocation, Operator, Rule, Shapes
 from trainlib.deploy.graph.values import Attributes
 
 CELLS = {  # states, and what the forward pass saves beside Y
@@ -17,6 +17,8 @@ CELLS = {  # states, and what the forward pass saves beside Y
 WEIGHTS = ("Wx", "Wh", "bias_x", "bias_h")
 DEFAULT_IGNORED = -100
 """The target that PyTorch's losses of classes ignore by default."""
+LEAST_LOG = -100.0
+"""Of a probability in a binary cross-entropy."""
 
 
 def _cell(name: str, step: str) -> Callable[[Shapes, Attributes], Invocation]:
@@ -103,12 +105,66 @@ def _table_gradient(shapes: Shapes, attributes: Attributes) -> Invocation:
     return Invocation("embedding_bw", {"columns": columns, "tokens": tokens, **attributes})
 
 
-def _loss_rule(b: Backward) -> None:
-    dx = b.value("dx")
-    if not b.is_one("loss"):
-        dx = b.emit("multiply", {"a": dx, "b": b.gradient("loss")})["y"]
-    assert dx
-    b.give("x", dx)
+def _loss(of_target: Callable[[Backward], str]) -> Rule:
+    """The rule of a loss whose kernel gives dx, too.
+
+    of_target    emits the gradient of a target that is computed, of a loss whose own is 1
+    """
+
+    def rule(b: Backward) -> None:
+        def give(operand: str, gradient: str | None) -> None:
+            if not b.is_one("loss"):
+                gradient = b.emit("multiply", {"a": gradient, "b": b.gradient("loss")})["y"]
+            assert gradient
+            b.give(operand, gradient)
+
+        if b.needs("x"):
+            give("x", b.value("dx"))
+        if b.needs("t"):
+            give("t", of_target(b))
+
+    return rule
+
+
+def _share(b: Backward, count: int) -> float:
+    """What one of so many adds to a loss."""
+    return 1 / count if b.attributes().get("reduction", "mean") == "mean" else 1.0
+
+
+def _times(b: Backward, name: str | None, factor: float) -> str:
+    return b.emit("multiply", {"a": name, "b": b.constant("share", [factor])})["y"]
+
+
+def _of_difference(b: Backward) -> str:
+    """Of x - t: -dx."""
+    return b.emit("neg", {"x": b.value("dx")})["y"]
+
+
+def _of_logits(b: Backward) -> str:
+    """Of softplus(x) - t x: -x, by its share."""
+    return _times(b, b.value("x"), -_share(b, prod(b.shape("x"))))
+
+
+def _of_probabilities(b: Backward) -> str:
+    """Of -t log(x) - (1 - t) log(1 - x), whose logarithms are not below -100."""
+    x = b.value("x")
+    rest = b.emit("subtract", {"a": b.constant("one", [1.0]), "b": x})["y"]
+    logs = (b.emit("log", {"x": name})["y"] for name in (rest, x))
+    of_rest, of_x = (b.emit("clamp_fw", {"x": log}, {"low": LEAST_LOG})["y"] for log in logs)
+    return _times(
+        b, b.emit("subtract", {"a": of_rest, "b": of_x})["y"], _share(b, prod(b.shape("x")))
+    )
+
+
+def _of_classes(b: Backward) -> str:
+    """Of -t log(softmax(x)) in each row."""
+    x, rows = b.value("x"), b.shape("x")[0]
+    most = b.reshaped(b.emit("shift", {"x": x}, {"axes": (1,)})["y"], (rows, 1))
+    away = b.emit("subtract", {"a": x, "b": most})["y"]
+    powers = b.emit("exp", {"x": away})["y"]
+    total = b.emit("reduce", {"x": powers}, {"axes": (1,), "what": "sum"})["y"]
+    log = b.reshaped(b.emit("log", {"x": total})["y"], (rows, 1))
+    return _times(b, b.emit("subtract", {"a": log, "b": away})["y"], _share(b, rows))
 
 
 def _cross_entropy(shapes: Shapes, attributes: Attributes) -> Invocation:
@@ -116,11 +172,19 @@ def _cross_entropy(shapes: Shapes, attributes: Attributes) -> Invocation:
     return Invocation("cross_entropy_loss", {"b": rows, "classes": classes, **attributes})
 
 
+OF_ELEMENTS = {  # how their targets learn, where those are computed
+    **dict.fromkeys(("mse_loss", "l1_loss", "berhu_loss", "huber_loss"), _of_difference),
+    "bce_logits_loss": _of_logits,
+    "bce_loss": _of_probabilities,
+}
+
+
 def _losses() -> list[Operator]:
-    names = ("mse_loss", "l1_loss", "berhu_loss", "huber_loss", "bce_logits_loss", "bce_loss")
     like = shaped_as(dx="x")
-    of_elements = [Operator(n, element_wise(n, "x"), like, _loss_rule) for n in names]
-    return [Operator("cross_entropy_loss", _cross_entropy, rule=_loss_rule), *of_elements]
+    rules = {name: _loss(of_target) for name, of_target in OF_ELEMENTS.items()}
+    of_elements = [Operator(n, element_wise(n, "x"), like, rule) for n, rule in rules.items()]
+    classes = Operator("cross_entropy_loss", _cross_entropy, rule=_loss(_of_classes))
+    return [classes, *of_elements]
 
 
 def _changed_scale(_: Shapes, attributes: Attributes) -> Invocation:

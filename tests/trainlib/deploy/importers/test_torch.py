@@ -456,6 +456,29 @@ def test_losses_of_elements_are_torchs(name):
     check(nn.Linear(4, 5), OF_ELEMENTS[name], torch.randn(6, 4), torch.rand(6, 5))
 
 
+OF_COMPUTED_TARGETS = {
+    "squares": lambda a, b: F.mse_loss(a, b) + F.mse_loss(a.detach(), b, reduction="sum"),
+    "distances": F.l1_loss,
+    "huber": lambda a, b: 3 * F.huber_loss(a, b, delta=0.5) + F.smooth_l1_loss(b, a, beta=0.3),
+    "logits": lambda a, b: F.binary_cross_entropy_with_logits(a, b.sigmoid()),
+    "probabilities": lambda a, b: F.binary_cross_entropy(a.sigmoid(), b.sigmoid()),
+    "sums of probabilities": lambda a, b: F.binary_cross_entropy(
+        a.sigmoid().detach(), b.sigmoid(), reduction="sum"
+    ),
+    "classes": lambda a, b: F.cross_entropy(a, b.softmax(1)) * b.mean(),
+    "smoothed": lambda a, b: F.cross_entropy(a, b.softmax(1), label_smoothing=0.2),
+    "of classes alone": lambda a, b: F.cross_entropy(a.detach(), b, reduction="sum"),
+}
+
+
+@pytest.mark.parametrize("name", OF_COMPUTED_TARGETS)
+def test_targets_that_are_computed_learn(name):
+    torch.manual_seed(2)
+    loss = OF_COMPUTED_TARGETS[name]
+    module = Of(lambda m, x: (m.a(x), m.b(x)), a=nn.Linear(4, 5), b=nn.Linear(4, 5))
+    check(module, lambda y, t: loss(*y) + 0 * t.sum(), torch.randn(6, 4), torch.zeros(1))
+
+
 def test_cross_entropy_takes_places_of_an_image_and_an_example_alone():
     torch.manual_seed(2)
     image, target = torch.randn(2, 2, 4, 4), torch.randint(3, (2, 4, 4))
