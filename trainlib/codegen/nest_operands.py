@@ -89,10 +89,12 @@ class Window:
     step: int
     element: Element = F32
 
-    def load(self, value: Lane, offset: int = 0) -> None:
-        """Load the elements so many bytes away."""
+    def load(self, value: Lane, offset: int = 0, *, is_unsigned: bool = False) -> None:
+        """Load the elements so many bytes away; is_unsigned: what is above a half is zero."""
+        k, size = self.k, self.element.size
         for lane, register in enumerate(value):
-            load(self.k, self.element.size, register, lane * self.step + offset, self.pointer)
+            at = lane * self.step + offset
+            load(k, size, register, at, self.pointer, is_unsigned=is_unsigned)
         self.element.widen(self.k, value)
 
     def store(self, value: Lane, offset: int = 0) -> None:
@@ -104,3 +106,10 @@ class Window:
         """Load the number of each lane."""
         for lane, register in enumerate(value):
             self.k.addi(register, self.pointer, lane * self.step)
+
+    def add_count(self, value: Lane) -> None:
+        """Add the number of each lane."""
+        for lane, register in enumerate(value):
+            self.k.add(register, register, self.pointer)
+            if lane:
+                self.k.addi(register, register, lane * self.step)

@@ -55,6 +55,20 @@ def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], un
     emit(k, team, unroll)
 
 
+def fitting_pointers(
+    k: Kernel, team: Team, emit: Callable[[Kernel, Team, int, bool], None], unroll: int
+) -> None:
+    """The same of emit(k, team, unroll, borrows), where registers of addresses may be pointers: if
+    no others are left.
+    """
+
+    def plain(k: Kernel, team: Team) -> None:
+        emit(k, team, unroll, False)
+
+    borrows = not fits(k, team, plain)
+    fitting(k, team, lambda k, team, width: emit(k, team, width, borrows), unroll)
+
+
 def map_nest(
     k: Kernel,
     team: Team,
@@ -72,24 +86,31 @@ def map_nest(
 ) -> None:
     """Results of an operation go to targets, in a space of any dimensions: see Nest."""
 
-    def emit(k: Kernel, team: Team, width: int, borrows: bool = False) -> None:
-        with k.scope():
-            nest = Nest(
-                *(k, team, dims, sources, targets),
-                late=late,
-                windows=windows,
-                is_ordered=is_ordered,
-                borrows=borrows,
-                loops=loops,
-                by_words=by_words and width % 2 == 0,
-                unroll=width,
-            )
-            nest.split_work()
-            nest.start()
-            nest.run(operation(k))
+    def emit(k: Kernel, team: Team, width: int, borrows: bool) -> None:
+        how: Any = {"late": late, "windows": windows, "is_ordered": is_ordered, "loops": loops}
+        how["by_words"] = by_words and width % 2 == 0
+        emit_nest(k, team, operation, dims, sources, targets, width, borrows, **how)
 
-    is_plain = fits(k, team, partial(emit, width=unroll))
-    fitting(k, team, partial(emit, borrows=not is_plain), unroll)
+    fitting_pointers(k, team, emit, unroll)
+
+
+def emit_nest(
+    k: Kernel,
+    team: Team,
+    operation: Operation,
+    dims: Sequence[int],
+    sources: Sequence[Operand],
+    targets: Sequence[Operand],
+    unroll: int,
+    borrows: bool,
+    **how: Any,
+) -> None:
+    """The same with that unrolling, for which there must be registers: see Nest."""
+    with k.scope():
+        nest = Nest(k, team, dims, sources, targets, borrows=borrows, unroll=unroll, **how)
+        nest.split_work()
+        nest.start()
+        nest.run(operation(k))
 
 
 def map_f32(

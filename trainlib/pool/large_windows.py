@@ -3,11 +3,12 @@ rows and columns, as many of them as lie in x.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import nan
 
-from firmware.builder import EQ, LT, NE, Kernel, Register
-from firmware.lanes import Lane, Lanes, constant
+from firmware.builder import EQ, GE, LT, Kernel, Register
+from firmware.lanes import Lane, Lanes, constant, load_constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import REACH, Body
@@ -18,42 +19,77 @@ from trainlib.primitive.element import F32, load, load_post, store_post
 from trainlib.primitive.tensor import Address
 
 Pair = tuple[Register, Register]
+Count = int | Register
 Emit = Callable[[Lanes, "Inside", list[Lane]], list[Lane]]
 """emit(lanes, inside, values) computes an output's results from its values and its window."""
 
 
-class Inside:
-    """The part of a window that lies in x, in registers.
+class Part:
+    """Elements of a window, row by row.
 
-    at               address of its first element; loops step it
-    first            its row and column in x
-    rows, columns    how many it has, at least one
+    at               address of the first; loops step it
+    rows, columns    how many it has, at least one; rows in a register may be none
     column           bytes from one column to the next; in a register if they are many
+    turn             register: bytes from after a row to the next one
     """
 
-    def __init__(self, k: Kernel, p: Pooling, corner: Pair, plane: Register) -> None:
-        self.k, self.p, self.corner = k, p, corner
-        self.first: Pair = (k.x(), k.x())
-        self.rows, self.columns = k.x(2)
-        self._clip(self.first[0], self.rows, corner[0], p.h, p.kernel[0])
-        self._clip(self.first[1], self.columns, corner[1], p.w, p.kernel[1])
-        self.at, self.turn = k.x(2)
-        _, _, row, column = p.steps((p.h, p.w))
-        self.column: int | Register = column
+    def __init__(
+        self, k: Kernel, p: Pooling, at: Register, rows: Count, columns: Count, turn: Register
+    ) -> None:
+        self.k, self.p, self.at, self.turn = k, p, at, turn
+        self.rows, self.columns = rows, columns
+        *_, column = p.steps((p.h, p.w))
+        self.column: Count = column
         if column > REACH:
             register = self.column = k.x()
             k.li(register, column)
+
+    @contextmanager
+    def elements(self, after_row: Callable[[], None] | None = None) -> Iterator[None]:
+        """Repeat the body, which has no branches and advances `at` by a column, for each element.
+
+        A window that has none is left out.
+
+        after_row    emits what follows each row, without branches, too
+        """
+        k, rows = self.k, self.rows
+        has_any = k.if_(LT, ZERO, rows) if isinstance(rows, Register) else nullcontext()
+        with has_any, k.hwloop(rows):
+            with k.hwloop(self.columns):
+                yield
+            if after_row:
+                after_row()
+            k.add(self.at, self.at, self.turn)
+            k.nop()  # between the ends of two hardware loops
+
+    def load_post(self, value: Register) -> None:
+        """Load the element, then advance `at` by a column."""
+        load_post(self.k, self.p.image.size, value, self.column, self.at)
+        self.p.image.widen(self.k, [value])
+
+
+class Inside(Part):
+    """The part of a window that lies in x, all in registers; first: its row and column in x."""
+
+    def __init__(self, k: Kernel, p: Pooling, corner: Pair, plane: Register) -> None:
+        self.corner = corner
+        self.first: Pair = (k.x(), k.x())
+        rows, columns, at, turn = k.x(4)
+        super().__init__(k, p, at, rows, columns, turn)
+        self._clip(self.first[0], rows, corner[0], p.h, p.kernel[0])
+        self._clip(self.first[1], columns, corner[1], p.w, p.kernel[1])
+        _, _, row, column = p.steps((p.h, p.w))
         with k.scope():
             t = k.x()
             k.li(t, row)
             k.mul(t, t, self.first[0])
-            k.add(self.at, t, plane)
+            k.add(at, t, plane)
             k.li(t, column)
-            k.mul(self.turn, self.first[1], t)
-            k.add(self.at, self.at, self.turn)
-            k.mul(self.turn, self.columns, t)
+            k.mul(turn, self.first[1], t)
+            k.add(at, at, turn)
+            k.mul(turn, columns, t)
             k.li(t, row)
-            k.sub(self.turn, t, self.turn)
+            k.sub(turn, t, turn)
 
     def _clip(
         self, first: Register, count: Register, start: Register, size: int, kernel: int
@@ -67,40 +103,6 @@ class Inside:
             k.li(most, size)
             each.pulp("min", rd=count, rs1=count, rs2=most)
             k.sub(count, count, first)
-
-    @contextmanager
-    def elements(self) -> Iterator[None]:
-        """Repeat the body, which has no branches and advances `at` by a column, for each element.
-
-        A window that has none is left out.
-        """
-        k = self.k
-        with k.if_(LT, ZERO, self.rows), k.hwloop(self.rows):
-            with k.hwloop(self.columns):
-                yield
-            k.add(self.at, self.at, self.turn)
-            k.nop()  # between the ends of two hardware loops
-
-    @contextmanager
-    def numbered(self, number: Register) -> Iterator[None]:
-        """Repeat any body, which advances `at` by a column and the number by one."""
-        k = self.k
-        with k.scope():
-            rows, columns, more = k.x(3)
-            k.li(more, self.p.w)
-            k.sub(more, more, self.columns)
-            k.mv(rows, self.rows)
-            with k.loop(rows):
-                k.mv(columns, self.columns)
-                with k.loop(columns):
-                    yield
-                k.add(self.at, self.at, self.turn)
-                k.add(number, number, more)
-
-    def load_post(self, value: Register) -> None:
-        """Load the element, then advance `at` by a column."""
-        load_post(self.k, self.p.image.size, value, self.column, self.at)
-        self.p.image.widen(self.k, [value])
 
     def load_count(self, count: Register) -> None:
         """How many elements of the window lie in the image."""
@@ -211,36 +213,116 @@ def shares(share: float | None, *, is_disjoint: bool) -> Emit:
     return emit
 
 
+def last_nan(part: Part, number: Register) -> Register:
+    """The number in its plane of the last element that is none, in a new register; -1: all are.
+
+    number    of the first element; stepped
+    """
+    k, p = part.k, part.p
+    last, to_next_row, is_nan = k.x(3)
+    value = k.f()
+    k.li(last, -1)
+    k.li(to_next_row, p.w)
+    if isinstance(part.columns, Register):
+        k.sub(to_next_row, to_next_row, part.columns)
+    else:
+        k.addi(to_next_row, to_next_row, -part.columns)
+    with part.elements(lambda: k.add(number, number, to_next_row)), k.scope():
+        more = k.x()
+        part.load_post(value)
+        k.sub(more, number, last)
+        k.feq_s(is_nan, value, value)
+        k.xori(is_nan, is_nan, 1)
+        Lanes(k, 1).pulp("mac", rd=last, rs1=is_nan, rs2=more)
+        k.addi(number, number, 1)
+    return last
+
+
 def largest(p: Pooling, place: Register | None) -> Emit:
-    """Each window's largest element and its number: the first of equals, the last NaN."""
+    """Each window's largest element and its number: the first of equals, the last NaN.
+
+    The largest, and the last row that has one larger than all before; its column in that row. Where
+    the sum of all elements is NaN, one may be: then those are looked for.
+    """
 
     def emit(v: Lanes, inside: Inside, _: list[Lane]) -> list[Lane]:
         k = v.k
-        most, value = k.f(2)
-        best, number, is_less = k.x(3)
+        most, total = k.f(2)
+        number, best, start = k.x(3)
         k.li(number, p.w)
         k.mul(number, number, inside.first[0])
         k.add(number, number, inside.first[1])
         if place is not None:
             k.add(number, number, place)
-            k.add_constant(number, number, p.pad[0] * p.w, is_less)
-        load(k, p.image.size, most, 0, inside.at)
-        p.image.widen(k, [most])
-        k.mv(best, number)
-        with inside.numbered(number):
-            inside.load_post(value)
-            k.fle_s(is_less, value, most)
-            with k.if_(EQ, is_less, ZERO):
-                k.feq_s(is_less, value, value)
-                with k.scope():
-                    was_number = k.x()
-                    k.feq_s(was_number, most, most)
-                    k.sub(is_less, is_less, was_number)  # 1: a number after one that is none
-                k.addi(is_less, is_less, -1)
-                with k.if_(NE, is_less, ZERO):
-                    k.fsgnj_s(most, value, value)
-                    k.mv(best, number)
-            k.addi(number, number, 1)
+            k.add_constant(number, number, p.pad[0] * p.w, best)
+        k.mv(start, inside.at)
+        _find_row(inside, most, total, best)
+        _find_column(inside, most, number, best, start)
+        k.feq_s(total_is_number := k.x(), total, total)
+        with k.if_(EQ, total_is_number, ZERO), k.scope():
+            k.mv(inside.at, start)
+            last = last_nan(inside, number)
+            with k.if_(GE, last, ZERO):
+                k.mv(best, last)
+                load_constant(k, most, nan)
         return [[most], [best]]
 
     return emit
+
+
+def _find_row(inside: Inside, most: Register, total: Register, best: Register) -> None:
+    """The largest element, the sum of all, and in which row of the window the former is first."""
+    k = inside.k
+    with k.scope():
+        before, value = k.f(2)
+        row, is_less = k.x(2)
+        load(k, inside.p.image.size, most, 0, inside.at)
+        inside.p.image.widen(k, [most])
+        k.fsgnj_s(before, most, most)
+        k.fzero(total)
+        k.li(row, 0)
+        k.li(best, 0)
+
+        def after_row() -> None:
+            k.flt_s(is_less, before, most)
+            k.fsgnj_s(before, most, most)
+            k.mul(is_less, is_less, row)
+            k.addi(row, row, 1)
+            Lanes(k, 1).pulp("max", rd=best, rs1=best, rs2=is_less)
+
+        with inside.elements(after_row):
+            inside.load_post(value)
+            k.fmax_s(most, most, value)
+            k.fadd_s(total, total, value)
+
+
+def _find_column(
+    inside: Inside, most: Register, number: Register, best: Register, start: Register
+) -> None:
+    """best, a row of the window, becomes the number in its plane of the row's first that is most.
+
+    number, start    that of the window's first element, and its address
+    """
+    k, p = inside.k, inside.p
+    each = Lanes(k, 1)
+    _, _, row, _ = p.steps((p.h, p.w))
+    with k.scope():
+        left, found, t = k.x(3)
+        value = k.f()
+        k.li(t, row)
+        k.mul(t, t, best)
+        k.add(inside.at, start, t)
+        k.li(t, p.w)
+        k.mul(best, best, t)
+        k.add(best, best, number)
+        k.addi(left, inside.columns, 1)
+        k.add(best, best, left)
+        k.li(found, 0)
+        with k.hwloop(inside.columns):
+            inside.load_post(value)
+            k.addi(left, left, -1)
+            k.feq_s(t, value, most)
+            k.mul(t, t, left)
+            each.pulp("max", rd=found, rs1=found, rs2=t)
+        k.sub(best, best, found)
+        k.addi(best, best, -1)

@@ -5,129 +5,196 @@ last NaN.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from math import nan
 
-from firmware.builder import Kernel, Register
+from firmware.builder import EQ, GE, Kernel, Register
 from firmware.lanes import Lane, Lanes
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import UNROLL, Body
-from trainlib.codegen.nest_operands import Window
-from trainlib.elementwise.elementwise import Operation, map_nest
+from trainlib.codegen.nest_operands import Operand, Window
+from trainlib.elementwise.elementwise import Operation, emit_nest, fitting_pointers, map_nest
 from trainlib.elementwise.fill import fill_f32
-from trainlib.pool.large_windows import Wide, largest
+from trainlib.pool.large_windows import Part, Wide, largest, last_nan
 from trainlib.pool.windows import Places, Pooling, Region, RegionNest, all_outputs, regions
 from trainlib.primitive.element import F32, Element, store
 from trainlib.primitive.tensor import Address
 
 SCALE = 1 << 12  # of reciprocals of widths
-NUMBER = 4  # bits of an element's number in a chunk
-CHUNK = 1 << NUMBER  # elements of which one word says which were larger, and which no numbers
+FEW = 4  # elements of a window of which several are found side by side; of more, none is waited for
+MOST = 32  # elements of a window of which each has a bit of a word, and code of its own
 
 
 class _Largest:
     """Emits the largest element of a region's windows, and its number in the plane.
 
-    For each element, one bit says if it is larger than all before, another one if it is a number;
-    what counts is the highest bit, of those that are no numbers if there are any. Halves are
-    compared as they are.
+    Of each element but the first, one bit says if it is larger than all before; what counts is the
+    highest. Halves are compared as they are.
+
+    sums    a register for each lane, to which all elements are added: NaN where one is no number,
+            since what is found is wrong there; infinities may make it NaN, too
     """
 
-    def __init__(self, k: Kernel, region: Region, w: int, places: Places, element: Element) -> None:
-        self.k, self.places, self.element = k, places, element
-        rows, self.width = len(region.rows.part), len(region.columns.part)
-        self.more = w - self.width
-        self.is_flat = rows == 1 or not self.more
-        self.nan = k.x()
-        k.li(self.nan, element.pattern(float("nan")))
-        chunks = [(at, len(places[at : at + CHUNK])) for at in range(0, len(places), CHUNK)]
-        self.is_single = len(chunks) == 1
-        self.flips = {(at == 0, n): k.x() for at, n in chunks}
-        for (is_first, n), register in self.flips.items():
-            k.li(register, ((1 << n) - 1 << CHUNK) + is_first)
-        self.halvings = self.width.bit_length() - 1 if self.width & (self.width - 1) == 0 else None
-        if not self.is_flat:
-            self.rest = k.x()
-            k.li(self.rest, self.more)
-            if self.halvings is None:
-                self.inverse = k.x()
-                k.li(self.inverse, -(-SCALE // self.width))
+    def __init__(
+        self, k: Kernel, region: Region, w: int, places: Places, element: Element, sums: Lane
+    ) -> None:
+        self.places, self.element, self.sums = places, element, sums
+        rows, width = len(region.rows.part), len(region.columns.part)
+        self.is_square = rows == width == 2
+        self.is_flat = rows == 1 or w == width
+        self.halvings = width.bit_length() - 1 if width & (width - 1) == 0 else None
+        if self.is_square or not self.is_flat:
+            self.more = k.x()
+            k.li(self.more, w if self.is_square else w - width)
+        if not self.is_square and not self.is_flat and self.halvings is None:
+            self.inverse = k.x()
+            k.li(self.inverse, -(-SCALE // width))
 
     def __call__(self, v: Lanes, *sources: Window) -> list[Lane]:
         *windows, counter = sources
-        most, key, x = v.f(), v.x(), v.f()
-        for first in range(0, len(self.places), CHUNK):
-            self._chunk(v, windows, first, most, key, x)
-        is_nan = v.x()
-        v.srli(is_nan, key, NUMBER if self.is_single else 8)
-        v.andi(key, key, CHUNK - 1 if self.is_single else 255)
-        v.sub(is_nan, ZERO, is_nan)
-        v.and_(is_nan, is_nan, self.nan)
-        words = v.words(most)
-        v.or_(words, words, is_nan)
-        v.floats(most, words)
-        if not self.is_flat:
-            row = is_nan
+        most, number = v.f(), v.x()
+        if self.is_square:
+            self._of_square(v, windows, most, number)
+        else:
+            self._of_bits(v, windows, most, number)
+            self._step_over_rows(v, number)
+        counter.add_count(number)
+        return [most, number]
+
+    def _load(self, windows: list[Window], place: int, x: Lane) -> None:
+        window, offset = self.places[place]
+        windows[window].load(x, offset, is_unsigned=True)
+
+    def _add(self, v: Lanes, x: Lane) -> None:
+        sums = self.sums[: v.width]
+        _of(v, self.element, "add")(sums, sums, x)
+
+    def _of_square(self, v: Lanes, windows: list[Window], most: Lane, number: Lane) -> None:
+        """Compare the elements of a row, then the larger ones of two rows."""
+        less, larger = (_of(v, self.element, name) for name in ("lt", "max"))
+        with v.k.scope():
+            below, x, in_row, is_less = v.f(), v.f(), v.x(), v.x()
+            for row, (of_row, is_second) in enumerate(((most, number), (below, in_row))):
+                for place, value in enumerate((of_row, x)):
+                    self._load(windows, 2 * row + place, value)
+                    self._add(v, value)
+                less(is_second, of_row, x)
+                larger(of_row, of_row, x)
+            less(is_less, most, below)
+            v.sub(in_row, in_row, number)
+            v.add(in_row, in_row, self.more)
+            larger(most, most, below)
+            v.pulp("mac", rd=number, rs1=is_less, rs2=in_row)
+
+    def _of_bits(self, v: Lanes, windows: list[Window], most: Lane, number: Lane) -> None:
+        """Compare each element with the largest one before it, while the next one is loaded."""
+        less, larger = (_of(v, self.element, name) for name in ("lt", "max"))
+        last = len(self.places) - 1
+        with v.k.scope():
+            bits, is_less, x, after = v.x(), v.x(), v.f(), v.f()
+            self._load(windows, 0, most)
+            if last:
+                self._load(windows, 1, x)
+            v.li(bits, 1)
+            self._add(v, most)
+            for place in range(1, last + 1):
+                if place < last:
+                    self._load(windows, place + 1, after)
+                less(is_less, most, x)
+                self._add(v, x)
+                v.pulp("insert", rd=bits, rs1=is_less, Is3=0, Is2=place)
+                larger(most, most, x)
+                x, after = after, x
+            v.pulp("fl1", rd=number, rs1=bits)
+
+    def _step_over_rows(self, v: Lanes, number: Lane) -> None:
+        """Make a number in the plane of one in the window."""
+        if self.is_flat:
+            return
+        with v.k.scope():
+            row = v.x()
             if self.halvings is None:
-                v.mul(row, key, self.inverse)
+                v.mul(row, number, self.inverse)
                 v.srli(row, row, SCALE.bit_length() - 1)
             else:
-                v.srli(row, key, self.halvings)
-            v.pulp("mac", rd=key, rs1=row, rs2=self.rest)
-        counter.count(is_nan)
-        v.add(key, key, is_nan)
-        return [most, key]
+                v.srli(row, number, self.halvings)
+            v.pulp("mac", rd=number, rs1=row, rs2=self.more)
 
-    def _chunk(
-        self, v: Lanes, windows: list[Window], first: int, most: Lane, key: Lane, x: Lane
-    ) -> None:
-        """Go through up to CHUNK elements; key = 256 if one is no number, plus its number; of a
-        chunk alone, CHUNK instead of 256.
-        """
-        with v.k.scope():
-            bits, t = v.x(), v.x()
-            chunk = self.places[first : first + CHUNK]
-            if first:
-                v.li(bits, 0)
-            for number, (window, offset) in enumerate(chunk):
-                if not first and not number:
-                    windows[window].load(most, offset)
-                    self._of(v, "eq")(bits, most, most)
-                    v.slli(bits, bits, CHUNK)  # of pairs, the other half's answer goes
-                    continue
-                windows[window].load(x, offset)
-                self._of(v, "lt")(t, most, x)
-                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=number)
-                self._of(v, "eq")(t, x, x)
-                v.pulp("insert", rd=bits, rs1=t, Is3=0, Is2=CHUNK + number)
-                self._of(v, "max")(most, most, x)
-            v.xor(bits, bits, self.flips[first == 0, len(chunk)])
-            self._find(v, bits, t, key, first)
 
-    def _of(self, v: Lanes, operation: str) -> Callable[..., None]:
-        """An instruction; on halves, of pairs: of scalars of bfloat16, the RTL has it wrong."""
-        start = "vf" if self.element.is_half else "f"
-        return getattr(v, f"{start}{operation}_{self.element.letter}")
+def _of(v: Lanes, element: Element, operation: str) -> Callable[..., None]:
+    """An instruction; on halves, of pairs: of scalars of bfloat16, the RTL has it wrong."""
+    start = "vf" if element.is_half else "f"
+    return getattr(v, f"{start}{operation}_{element.letter}")
 
-    def _find(self, v: Lanes, bits: Lane, t: Lane, key: Lane, first: int) -> None:
-        """Let key be the highest bit; the first chunk's lowest is set."""
-        if self.is_single:
-            v.pulp("fl1", rd=key, rs1=bits)
-            return
-        if first:
-            any_bit = v.x()
-            v.sltu(any_bit, ZERO, bits)
-        v.pulp("fl1", rd=bits, rs1=bits)
-        v.srli(t, bits, NUMBER)
-        v.slli(t, t, 8)
-        v.andi(bits, bits, CHUNK - 1)
-        if not first:
-            v.or_(key, bits, t)
-            return
-        v.add(bits, bits, t)
-        v.addi(bits, bits, first)
-        v.mul(bits, bits, any_bit)
-        v.pulp("max", rd=key, rs1=key, rs2=bits)
+
+@dataclass(frozen=True)
+class _RegionOfLargest:
+    """A region of max pooling, forward: what is found, and corrected, for the same outputs each."""
+
+    p: Pooling
+    region: Region
+    place: Register | None
+    x: Address
+    y: Address
+    index: Address
+    unroll: int
+
+    @property
+    def _nest(self) -> RegionNest:
+        return RegionNest(self.p, self.region, self.unroll)
+
+    def _operands(self) -> tuple[list[Operand], list[Operand], Places]:
+        """Windows and the counter of their first elements; results; where elements are."""
+        nest, p = self._nest, self.p
+        windows, places = nest.windows(self.x, p.image.moved)
+        results = [nest.output(self.y, p.value.moved), nest.output(self.index, F32)]
+        return [*windows, nest.indices(self.place)], results, places
+
+    def find(self, k: Kernel, team: Team, width: int, borrows: bool, sums: Lane) -> None:
+        """Emit the largest elements, their numbers, and the sums of all."""
+        sources, targets, places = self._operands()
+
+        def operation(k: Kernel) -> Body:
+            return _Largest(k, self.region, self.p.w, places, self.p.image, sums)
+
+        emit_nest(
+            *(k, team, operation, self._nest.dims, sources, targets, width, borrows),
+            windows=range(len(sources)),
+        )
+
+    def correct(self, k: Kernel, team: Team, width: int, borrows: bool) -> None:
+        """Emit the last NaN of windows that have one."""
+        sources, targets, places = self._operands()
+        operands = [*sources, *targets]
+        operation = partial(self._correction, first=places[0][1])
+        emit_nest(
+            *(k, team, operation, self._nest.dims, operands, [], width, borrows),
+            windows=range(len(operands)),
+            loops=True,
+        )
+
+    def _correction(self, k: Kernel, first: int) -> Body:
+        p, rows, columns = self.p, len(self.region.rows.part), len(self.region.columns.part)
+        _, _, row, column = p.steps((p.h, p.w))
+
+        def body(v: Lanes, *around: Window) -> list[Lane]:
+            x, (counter, y, index) = around[0], around[-3:]
+            for lane in range(v.width):
+                with k.scope():
+                    at, turn, number, value = k.x(4)
+                    k.add_constant(at, x.pointer, first + lane * x.step, turn)
+                    k.li(turn, row - columns * column)
+                    k.addi(number, counter.pointer, lane * counter.step)
+                    last = last_nan(Part(k, p, at, rows, columns, turn), number)
+                    k.li(value, p.image.pattern(nan))
+                    with k.if_(GE, last, ZERO):
+                        y.store([value], lane * y.step)
+                        index.store([last], lane * index.step)
+            return []
+
+        return body
 
 
 def maxpool2d_fw_f32(
@@ -146,19 +213,32 @@ def maxpool2d_fw_f32(
     place    the number that the first row's first element would have, in front of it the border's;
              None: x has all of the image
     """
-    if p.is_wide:
+    if p.is_wide or p.kernel[0] * p.kernel[1] > MOST:
         Wide(k, team, p).emit(x, largest(p, place), [], [y, index])
         return
-    for region in regions(p):
-        nest = RegionNest(p, region, unroll)
-        windows, places = nest.windows(x, p.image.moved)
-        operation = partial(_Largest, region=region, w=p.w, places=places, element=p.image)
-        map_nest(
-            *(k, team, operation, nest.dims, [*windows, nest.indices(place)]),
-            [nest.output(y, p.value.moved), nest.output(index, F32)],
-            windows=range(len(windows) + 1),
-            unroll=unroll,
-        )
+    if p.kernel[0] * p.kernel[1] > FEW:
+        unroll = 1
+    at = x, y, index
+    all_regions = [_RegionOfLargest(p, region, place, *at, unroll) for region in regions(p)]
+
+    def emit(k: Kernel, team: Team, width: int, borrows: bool) -> None:
+        with k.scope():
+            sums, total = k.f(width), k.x()
+            for register in sums:
+                k.fzero(register)
+            for region in all_regions:
+                region.find(k, team, width, borrows, sums)
+            v = Lanes(k, 1)
+            for other in sums[1:]:
+                _of(v, p.image, "add")(sums[0], sums[0], other)
+            _of(v, p.image, "eq")(total, sums[0], sums[0])
+            k.andi(total, total, 1)  # of pairs, the other half's answer goes
+            k.free(*sums)
+            with k.if_(EQ, total, ZERO):
+                for region in all_regions:
+                    region.correct(k, team, width, borrows)
+
+    fitting_pointers(k, team, emit, unroll)
 
 
 def maxpool2d_bw_f32(

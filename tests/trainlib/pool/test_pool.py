@@ -8,6 +8,7 @@ from soc.chip.spec import load_chip
 from tests.trainlib.primitives import WARM, check, check_in_registers, check_with_torch
 from trainlib.launch import launch, program
 from trainlib.pool.ops import FAMILIES
+from trainlib.primitive.element import ELEMENTS
 
 NAMES = [family.name for family in FAMILIES if family.name.endswith("_f32")]
 POINTS = (
@@ -85,6 +86,40 @@ def test_the_last_nan_of_a_wide_window_counts_and_the_first_of_equals(place):
     numbers = [0, 2 * 16 + 3, place[0] * 16 + place[1]]
     assert results["index"].ravel().tolist() == numbers
     check_with_torch("maxpool2d_fw_f32", point, golden_max(point), {"x": x})
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"tile": {}}, {"tile": {"c": 1, "y": 2}}, {"cores": 3}], ids=str
+)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"kernel": 2},
+        {"kernel": 3, "stride": 2, "pad": 1},
+        {"kernel": (2, 3), "stride": 1, "pad": (1, 0)},
+        {"kernel": (1, 4)},
+        {"kernel": (9, 7), "stride": (3, 2), "pad": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
+@LAYOUTS
+@pytest.mark.sampled
+def test_nan_and_infinities_anywhere_are_found(layout, element, shape, more):
+    point = {"b": 2, "c": 3, "h": 12, "w": 13, "layout": layout} | shape
+    rng = np.random.default_rng(0)
+    values = [*range(-3, 4), -0.0, np.nan, -np.nan, np.inf, -np.inf]
+    x = rng.choice(values, (2, 3, 12, 13), p=[*[0.115] * 8, *[0.02] * 4]).astype(element.dtype)
+    if layout == "hwc":
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    check(f"maxpool2d_fw_{element.name}", point | more, {"x": x})
+
+
+def test_what_overflows_where_elements_are_added_is_no_nan():
+    large = np.full((1, 2, 8, 8), 3e38, np.float32)
+    large[0, 1, 4] = -np.inf
+    results = check("maxpool2d_fw_f32", {"c": 2, "h": 8, "w": 8, "kernel": 2}, {"x": large})
+    assert np.isfinite(results["y"]).all()
 
 
 def test_an_element_of_a_wide_window_takes_three_cycles():
