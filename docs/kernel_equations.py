@@ -97,6 +97,11 @@ EQUATIONS: dict[str, tuple[str, Shape]] = {
     "neg_f32": ("y = -x", FLAT),
     "sin_f32": ("y = sin(x), x in radians; NaN beyond 2^17", FLAT),
     "cos_f32": ("y = cos(x), x in radians; NaN beyond 2^17", FLAT),
+    "atan_f32": ("y = atan(x), from -pi/2 to pi/2", FLAT),
+    "log1p_f32": ("y = log(1 + x), with all digits of a small x", FLAT),
+    "expm1_f32": ("y = e^x - 1, with all digits of a small x", FLAT),
+    "round_f32": ("y = the whole number next to x, the even one of two", FLAT),
+    "floor_f32": ("y = the largest whole number that is not above x", FLAT),
     "mhsa_fw_f32": (
         "Q, K, V = W X; P = softmax(Q K^T / sqrt(size)); Y = (P V) Wo^T",
         {"length": 16, "embed": 32, "heads": 4},

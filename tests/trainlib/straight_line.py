@@ -97,6 +97,8 @@ MEANINGS = {
     "fmax_s": lambda o: _float(np.fmax(o.f("fs1"), o.f("fs2"))),
     "fsgnj_s": lambda o: _sign(o, o.u("fs2")),
     "fsgnjn_s": lambda o: _sign(o, ~o.u("fs2")),
+    "fsgnjx_s": lambda o: _sign(o, o.u("fs1") ^ o.u("fs2")),
+    "fdiv_s": lambda o: _float(o.f("fs1") / o.f("fs2")),
     "feq_s": lambda o: (o.f("fs1") == o.f("fs2")).astype(np.uint32),
     "flt_s": lambda o: (o.f("fs1") < o.f("fs2")).astype(np.uint32),
     "fcvt_s_w": lambda o: _float(o.s("rs1").astype(np.float64)),

@@ -20,7 +20,10 @@ POOL = {"c": 3, "h": 5, "w": 4, "kernel": (2, 2), "stride": (1, 2), "pad": (1, 0
 PLANES = {"b": 2, "c": 3, "h": 3, "w": 2, "out": (2, 3), "cores": 2}
 BOTH = ("fw", "bw")
 MAPS = ("relu", "leaky_relu", "sigmoid", "tanh", "silu", "gelu", "swiglu")
-ELEMENTS = ("exp", "log", "erf", "sqrt", "rsqrt", "reciprocal", "dropout", "adam", "adamw")
+ELEMENTS = (
+    *("exp", "log", "erf", "sqrt", "rsqrt", "reciprocal", "dropout", "adam", "adamw"),
+    *("atan", "expm1", "floor", "log1p"),
+)
 POINTS = [
     *((f"{name}_{p}_f32", SHAPE) for name in MAPS for p in BOTH),
     ("leaky_relu_fw_f32", SHAPE | {"slope": -0.5}),

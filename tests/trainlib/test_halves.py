@@ -63,7 +63,7 @@ TILE = {"d0": 2, "d1": 17}
 ODD: dict[str, tuple[dict, ...]] = {
     **dict.fromkeys(
         "relu_fw relu_bw sigmoid_fw sigmoid_bw tanh_fw tanh_bw silu_fw silu_bw swiglu_fw swiglu_bw "
-        "exp log erf sqrt rsqrt reciprocal neg sin cos".split(),
+        "exp log erf sqrt rsqrt reciprocal neg sin cos atan log1p expm1 round floor".split(),
         ({"shape": (1,)}, SHAPE, {"shape": (2, 131), "cores": 3}, {"shape": (5, 41), "tile": TILE}),
     ),
 }

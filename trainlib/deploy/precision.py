@@ -43,7 +43,10 @@ LOSSES = (
     *("cross_entropy_loss", "mse_loss", "l1_loss", "berhu_loss", "huber_loss"),
     *("bce_loss", "bce_logits_loss"),
 )
-WIDE = (*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "sin", "cos", "take", "put")
+WIDE = (
+    *(*LOSSES, "exp", "log", "sqrt", "rsqrt", "reciprocal", "erf", "sin", "cos", "take", "put"),
+    *("atan", "expm1", "floor", "log1p", "round"),
+)
 """Operators that compute with single precision though there are kernels for halves."""
 WIDEST = (
     *("add", "subtract", "multiply", "divide", "reduce", "slice", "concat"),

@@ -26,6 +26,7 @@ LN2 = log(2)
 LN2_HIGH = 0.693359375  # 9 bits: its products with n are exact
 ROUNDS = 1.5 * 2**23  # a float below 2^22 plus this is an integer, in the low bits
 BIAS = 127
+MINUS_ONE = -30.0  # e^x - 1 is -1 to float32
 VANISHES = -88.0  # e^x is below 2^-126, the smallest normal number: 0 here
 OVERFLOWS = 89.0  # e^x is above 2^128
 
@@ -143,6 +144,31 @@ class Exp(Reduced):
         self.split(v, x, t, p, within=t)
         horner(v, p, x, [*self.rest, self.scale, self.one])
         v.fmul_s(p, p, t)
+
+
+class Expm1(Reduced):
+    """e^x - 1: 3 u; below -30: -1."""
+
+    def __init__(self, k: Kernel) -> None:
+        super().__init__(k, constant(k, 1.0), 1.0, BIAS - 1, MINUS_ONE)
+        self.half, self.two = constant(k, 0.5), constant(k, 2.0)
+        self.rest = Stacked(k, (1.0, *EXP))
+        self.most = k.x()
+        k.li(self.most, pattern(OVERFLOWS))
+
+    def __call__(self, v: Lanes, x: Lane, t: Lane, p: Lane) -> None:
+        """x = e^x - 1; t and p change. Half of it is 2^(n - 1) (e^r - 1) + (2^(n - 1) - 1/2)."""
+        self.limit(v, x)
+        words, limited = v.words(x), v.room(t)
+        v.pulp("min", rd=limited, rs1=words, rs2=self.most)
+        v.floats(t, limited)
+        self.split(v, x, t, p, within=t)
+        with v.k.scope():
+            self.rest(v, p, x, v.f())
+        v.fmul_s(p, p, x)
+        v.fsub_s(x, t, self.half)
+        v.fmadd_s(p, p, t, x)
+        v.fmul_s(x, p, self.two)
 
 
 class Reciprocal:

@@ -1,18 +1,20 @@
-"""Functions of every element: exp, log, erf, roots, reciprocals, negatives, sine and cosine.
+"""Functions of every element: exp, log, erf, roots, negatives, angles, whole numbers.
 
 Roots and quotients are the FPU's, rounded correctly. erf(x) = tanh(x P(x^2)), P a fit to
-atanh(erf(x)) / x on [0, 3 sqrt(2)], beyond which erf is 1 to float32.
+atanh(erf(x)) / x on [0, 3 sqrt(2)], beyond which erf is 1 to float32. log(1 + x) is the logarithm
+of u, the rounded sum, and what u lacks of it, by 1 / u.
 """
 
 from math import sqrt
 
-from firmware.builder import Kernel
-from firmware.lanes import Lane, Lanes, constant
+from firmware.builder import Kernel, Register
+from firmware.lanes import Lane, Lanes, constant, pattern
+from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.approximations import Exp, Log, Tanh
+from trainlib.elementwise.approximations import Exp, Expm1, Log, Tanh
 from trainlib.elementwise.elementwise import map_families
 from trainlib.elementwise.polynomial import OfSquare
-from trainlib.elementwise.trigonometric import cosine, sine
+from trainlib.elementwise.trigonometric import arctangent, cosine, sine
 from trainlib.reference import math_functions as reference
 
 LOGIT = (
@@ -22,6 +24,8 @@ LOGIT = (
 """Of log(Phi(x) / Phi(-x)) / x by powers of x^2 on [0, 6], with an error of 0.3 u of Phi."""
 ERF = tuple(c * 2**n * sqrt(0.5) for n, c in enumerate(LOGIT))
 ERF_IS_ONE = 18.0  # x^2
+ALL_WHOLE = 2.0**23
+"""Floats from it on have no fraction."""
 
 
 def exp(k: Kernel) -> Body:
@@ -46,6 +50,88 @@ def log(k: Kernel) -> Body:
         return [x]
 
     return body
+
+
+def log1p(k: Kernel) -> Body:
+    """y = log(1 + x), with all digits of a small x: -infinity of -1, NaN of less.
+
+    1 / u is 2 - u where the rest counts, and the rest does not from u = 2 on.
+    """
+    function = Log(k)
+    zero, one, two = function.zero, function.one, constant(k, 2.0)
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        rest = v.f()
+        with v.k.scope():
+            u = v.f()
+            v.fadd_s(u, x, one)
+            v.fsub_s(rest, u, one)
+            v.fsub_s(rest, x, rest)
+            v.fmin_s(rest, rest, one)  # of infinity, NaN: times 0
+            v.fadd_s(x, u, zero)
+            v.fsub_s(u, two, u)
+            v.fmax_s(u, u, zero)
+            v.fmul_s(rest, rest, u)
+        function(v, x)
+        v.fadd_s(x, x, rest)
+        return [x]
+
+    return body
+
+
+def expm1(k: Kernel) -> Body:
+    """y = e^x - 1, with all digits of a small x."""
+    function, zero = Expm1(k), constant(k, 0.0)
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        v.fadd_s(x, x, zero)  # a NaN loses its sign
+        function(v, x, v.f(), v.f())
+        return [x]
+
+    return body
+
+
+def nearest(k: Kernel) -> Body:
+    """y = the whole number next to x, the even one of two."""
+    whole = constant(k, ALL_WHOLE)
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        y = v.f()
+        _round(v, x, y, v.f(), whole)
+        return [y]
+
+    return body
+
+
+def below(k: Kernel) -> Body:
+    """y = the largest whole number that is not above x."""
+    whole, one = constant(k, ALL_WHOLE), k.x()
+    k.li(one, pattern(1.0))
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        y, t, is_above = v.f(), v.f(), v.x()
+        _round(v, x, y, t, whole)
+        v.flt_s(is_above, x, y)
+        step = v.room(t)
+        v.sub(step, ZERO, is_above)
+        v.and_(step, step, one)
+        v.floats(t, step)
+        v.fsub_s(y, y, t)
+        return [y]
+
+    return body
+
+
+def _round(v: Lanes, x: Lane, y: Lane, t: Lane, whole: Register) -> None:
+    """y = x rounded; t changes. What is added to 2^23 has no fraction; more than that stays."""
+    v.fsgnjx_s(y, x, x)
+    v.fmin_s(y, y, whole)
+    v.fadd_s(t, y, whole)
+    v.fsub_s(t, t, whole)
+    v.fsub_s(t, t, y)
+    v.fsgnjx_s(y, x, x)
+    v.fadd_s(y, y, t)
+    v.fsgnj_s(y, y, x)
 
 
 def erf(k: Kernel) -> Body:
@@ -116,6 +202,11 @@ MEANINGS = (
     ("neg", negative, reference.neg),
     ("sin", sine, reference.sin),
     ("cos", cosine, reference.cos),
+    ("atan", arctangent, reference.atan),
+    ("log1p", log1p, reference.log1p),
+    ("expm1", expm1, reference.expm1),
+    ("round", nearest, reference.nearest),
+    ("floor", below, reference.below),
 )
 FAMILIES = tuple(
     family

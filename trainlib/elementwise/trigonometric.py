@@ -1,21 +1,24 @@
-"""Sine and cosine of every element, of angles in radians.
+"""Sine, cosine and arctangent of every element, angles in radians.
 
 x = n pi + r with r in [-pi/2, pi/2], sin(x) = (-1)^n sin(r); for the cosine n is a half more than
 an integer, cos(x) = -(-1)^(n - 1/2) sin(r). pi comes in three parts, each as long as a float, and
 n pi is taken off by fused multiply-adds: the first difference is exact, others are rounded once.
 n is found from a rounded x / pi, and so r may be larger than pi / 2, up to MOST by less than SLACK.
 
+The arctangent is z P(z^2) of z = |x|, or pi / 2 less that of 1 / |x| where it is above 1.
+
 Source: W. Cody, W. Waite, Software Manual for the Elementary Functions, chapter 8 (reduction). The
-coefficients are this file's own fit, within 0.6 u of sin(r).
+coefficients are this file's own fits, within 0.6 u of sin(r), and 0.1 u of the arctangent.
 """
 
-from math import pi, sin, sqrt
+from math import atan, pi, sin, sqrt
 
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant, pattern
+from firmware.registers import ZERO
 from trainlib.codegen.loop_nest import Body
 from trainlib.elementwise.approximations import ROUNDS
-from trainlib.elementwise.polynomial import horner, near_minimax
+from trainlib.elementwise.polynomial import Stacked, horner, near_minimax
 from trainlib.reference.math_functions import TURNS_MOST as MOST
 
 PI = 3.1415927410125732, -8.742277657347586e-08, -3.430244902482478e-15
@@ -31,6 +34,15 @@ def _rest(square: float) -> float:
 
 SLACK = 0.02
 SINE = near_minimax(_rest, 3, 0.0, (pi / 2 + SLACK) ** 2)
+
+
+def _angle_share(square: float) -> float:
+    """atan(z) / z."""
+    z = sqrt(max(square, 0.0))
+    return atan(z) / z if z else 1.0
+
+
+ANGLE = near_minimax(_angle_share, 11, 0.0, 1.0)
 
 
 def sine(k: Kernel) -> Body:
@@ -77,5 +89,34 @@ def _wave(k: Kernel, *, is_cosine: bool) -> Body:
         v.or_(words, words, is_near)
         v.floats(x, words)
         return [x]
+
+    return body
+
+
+def arctangent(k: Kernel) -> Body:
+    """y = atan(x), from -pi/2 to pi/2."""
+    one, share, quarter = constant(k, 1.0), Stacked(k, ANGLE), k.x()
+    k.li(quarter, pattern(pi / 2))
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        z, y, square, is_above = v.f(), v.f(), v.f(), v.x()
+        v.fsgnjx_s(z, x, x)
+        v.flt_s(is_above, one, z)
+        v.fdiv_s(y, one, z)
+        v.fmin_s(z, z, y)
+        v.fmul_s(square, z, z)
+        with v.k.scope():
+            share(v, y, square, v.f())
+        v.fmul_s(y, y, z)
+        words, room = v.words(y), v.room(square)
+        v.slli(room, is_above, 31)
+        v.xor(words, words, room)
+        v.floats(y, words)
+        v.sub(room, ZERO, is_above)
+        v.and_(room, room, quarter)
+        v.floats(square, room)
+        v.fadd_s(y, y, square)
+        v.fsgnj_s(y, y, x)
+        return [y]
 
     return body

@@ -10,6 +10,7 @@ from trainlib.reference.tolerances import ROUNDING
 
 EXP, LOG, ERF = 2, 2, 8  # u of trainlib.elementwise.approximations's functions
 EXP_VANISHES = 2.0**-125
+LOG1P, EXPM1, ATAN = 4, 3, 3
 WAVE = 3  # u of trainlib.elementwise.trigonometric's functions
 TURNS_MOST = 2.0**17  # the largest angle
 
@@ -24,6 +25,31 @@ def log(x: Array) -> Outputs:
     with np.errstate(invalid="ignore", divide="ignore"):
         y = np.log(*wide(x))
     return (bounded(y, LOG * y),)
+
+
+def log1p(x: Array) -> Outputs:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        y = np.log1p(*wide(x))
+    return (bounded(y, LOG1P * y),)
+
+
+def expm1(x: Array) -> Outputs:
+    with np.errstate(over="ignore"):
+        y = np.expm1(*wide(x))
+    return (bounded(y, EXPM1 * y),)
+
+
+def atan(x: Array) -> Outputs:
+    y = np.arctan(*wide(x))
+    return (bounded(y, ATAN * y),)
+
+
+def nearest(x: Array) -> Outputs:
+    return ((np.round(*wide(x)), 0.0),)
+
+
+def below(x: Array) -> Outputs:
+    return ((np.floor(*wide(x)), 0.0),)
 
 
 def erf(x: Array) -> Outputs:

@@ -41,6 +41,11 @@ STATED = {
     "erf": (math_functions.erf, erf, 8, 0.0),
     "sin": (math_functions.sine, sine, 3, 0.0),
     "cos": (math_functions.cosine, cosine, 3, 0.0),
+    "atan": (math_functions.arctangent, np.arctan, 3, 0.0),
+    "log1p": (math_functions.log1p, np.log1p, 4, 0.0),
+    "expm1": (math_functions.expm1, np.expm1, 3, 0.0),
+    "round": (math_functions.nearest, np.round, 0, 0.0),
+    "floor": (math_functions.below, np.floor, 0, 0.0),
     "sigmoid": (activations.sigmoid_forward, sigmoid, 3, SMALLEST),
     "tanh": (activations.tanh_forward, np.tanh, 4, 0.0),
 }

@@ -1,4 +1,4 @@
-"""Operators that are a function of each element: logarithms, roots, limits, softplus, ELU."""
+"""Operators that are a function of each element: logarithms, roots, angles, limits, ELU."""
 
 from math import pi, sqrt
 
@@ -67,6 +67,26 @@ def _cos_rule(b: Backward) -> None:
     b.give("x", _multiplied(b, slope, b.gradient("y")))
 
 
+def _atan_rule(b: Backward) -> None:
+    """dy / (1 + x^2)."""
+    square = _multiplied(b, b.value("x"), b.value("x"))
+    b.give("x", _divided(b, b.gradient("y"), _plus_one(b, square)))
+
+
+def _log1p_rule(b: Backward) -> None:
+    """dy / (1 + x)."""
+    b.give("x", _divided(b, b.gradient("y"), _plus_one(b, b.value("x"))))
+
+
+def _expm1_rule(b: Backward) -> None:
+    """(1 + y) dy."""
+    b.give("x", _multiplied(b, _plus_one(b, b.value("y")), b.gradient("y")))
+
+
+def _plus_one(b: Backward, name: str | None) -> str:
+    return b.emit("add", {"a": name, "b": b.constant("one", [1.0])})["y"]
+
+
 def _reciprocal_rule(b: Backward) -> None:
     """-dy y^2."""
     square = _multiplied(b, b.value("y"), b.value("y"))
@@ -97,7 +117,7 @@ def _without(attributes: Attributes, name: str) -> Attributes:
     return {other: value for other, value in attributes.items() if other != name}
 
 
-def _unary(name: str, rule: Rule) -> Operator:
+def _unary(name: str, rule: Rule | None) -> Operator:
     return Operator(name, element_wise(name, "x"), shaped_as(y="x"), rule, (("x", "y"),))
 
 
@@ -110,12 +130,17 @@ OPERATORS = (
     *(op for name in ("abs", "softplus", "elu") for op in activation(name, "x")),
     _clamp("fw", "x"),
     _clamp("bw", "dy"),
+    _unary("atan", _atan_rule),
     _unary("cos", _cos_rule),
     _unary("erf", _erf_rule),
     _unary("exp", _exp_rule),
+    _unary("expm1", _expm1_rule),
+    _unary("floor", None),
     _unary("log", _log_rule),
+    _unary("log1p", _log1p_rule),
     _unary("neg", _neg_rule),
     _unary("reciprocal", _reciprocal_rule),
+    _unary("round", None),
     _unary("rsqrt", _rsqrt_rule),
     _unary("sin", _sin_rule),
     Operator("sqrt", _root, shaped_as(y="x"), _sqrt_rule, (("x", "y"),)),

@@ -1,4 +1,7 @@
-"""ATen's functions of elements that exponentials, logarithms, roots and sines make."""
+"""ATen's functions of elements that exponentials, logarithms, roots and angles make; whole numbers.
+
+No gradient goes through what is rounded, as in PyTorch.
+"""
 
 from math import log
 from typing import Any
@@ -86,23 +89,101 @@ def _logit(i: Importer, x: Any, eps: float | None = None) -> str:
     return i.node("log", {"x": _node(i, "divide", y, rest)})["y"]
 
 
+def _sinh(i: Importer, x: Any) -> str:
+    """(e^x - e^-x) / 2, by what both are more than 1."""
+    up = i.node("expm1", {"x": i.name(x)})["y"]
+    down = i.node("expm1", {"x": i.node("neg", {"x": i.name(x)})["y"]})["y"]
+    return i.scaled(_node(i, "subtract", up, down), 0.5)
+
+
+def _around_one(i: Importer, x: Any) -> tuple[str, str]:
+    """1 - x and 1 + x."""
+    one = i.constant([1.0])
+    return _node(i, "subtract", one, i.name(x)), _node(i, "add", one, i.name(x))
+
+
+def _atanh(i: Importer, x: Any) -> str:
+    """log(1 + 2 x / (1 - x)) / 2."""
+    rest, _ = _around_one(i, x)
+    ratio = _node(i, "divide", i.scaled(i.name(x), 2.0), rest)
+    return i.scaled(i.node("log1p", {"x": ratio})["y"], 0.5)
+
+
+def _asin(i: Importer, x: Any) -> str:
+    """The angle whose tangent is x / sqrt((1 - x) (1 + x))."""
+    side = i.node("sqrt", {"x": _node(i, "multiply", *_around_one(i, x))})["y"]
+    return i.node("atan", {"x": _node(i, "divide", i.name(x), side)})["y"]
+
+
+def _acos(i: Importer, x: Any) -> str:
+    """Twice the angle whose tangent is sqrt((1 - x) / (1 + x)): small ones keep their digits."""
+    tangent = i.node("sqrt", {"x": _node(i, "divide", *_around_one(i, x))})["y"]
+    return i.scaled(i.node("atan", {"x": tangent})["y"], 2.0)
+
+
+def _log_of_sum(i: Importer, a: Any, b: Any) -> str:
+    """log(e^a + e^b) = a + softplus(b - a)."""
+    away = _node(i, "subtract", i.name(b), i.name(a))
+    return _node(i, "add", i.name(a), i.node("softplus_fw", {"x": away})["y"])
+
+
+def rounded(i: Importer, op: str, x: str) -> str:
+    """The nearest whole number, or the next below."""
+    return i.graph.stop(i.node(op, {"x": x})["y"])
+
+
+def _round(i: Importer, x: Any, *, decimals: int = 0) -> str:
+    if not decimals:
+        return rounded(i, "round", i.name(x))
+    return i.scaled(rounded(i, "round", i.scaled(i.name(x), 10.0**decimals)), 10.0**-decimals)
+
+
+def _ceil(i: Importer, x: Any) -> str:
+    minus = i.node("neg", {"x": i.name(x)})["y"]
+    return i.graph.stop(i.node("neg", {"x": rounded(i, "floor", minus)})["y"])
+
+
+def truncated(i: Importer, x: str) -> str:
+    """The whole part: of the positive ones, less that of the negative ones."""
+    parts = (clamped(i, part, 0.0, None) for part in (x, i.node("neg", {"x": x})["y"]))
+    return i.graph.stop(_node(i, "subtract", *(rounded(i, "floor", part) for part in parts)))
+
+
+def _fraction(i: Importer, x: Any) -> str:
+    return _node(i, "subtract", i.name(x), truncated(i, i.name(x)))
+
+
 RULES: dict[str, Rule] = {
+    "acos": _acos,
+    "asin": _asin,
+    "atan": mapped("atan"),
+    "atanh": _atanh,
+    "ceil": _ceil,
     "cos": mapped("cos"),
     "cosh": _cosh,
     "erf": mapped("erf"),
     "exp": mapped("exp"),
     "exp2": lambda i, x: exponential(i, 2.0, x),
+    "expm1": mapped("expm1"),
+    "floor": lambda i, x: rounded(i, "floor", i.name(x)),
+    "frac": _fraction,
     "log": mapped("log"),
     "log10": _logarithm(10),
+    "log1p": mapped("log1p"),
     "log2": _logarithm(2),
+    "logaddexp": _log_of_sum,
     "logit": _logit,
     "neg": mapped("neg"),
     "pow.Scalar": exponential,
     "pow.Tensor_Scalar": power,
     "reciprocal": mapped("reciprocal"),
+    "round": _round,
+    "round.decimals": _round,
     "rsqrt": mapped("rsqrt"),
     "sin": mapped("sin"),
+    "sinh": _sinh,
     "sqrt": mapped("sqrt"),
     "square": lambda i, x: power(i, x, 2),
     "tan": _tan,
+    "trunc": lambda i, x: truncated(i, i.name(x)),
 }

@@ -180,6 +180,10 @@ def _dropout(i: Any, x: Names, a: Attributes) -> str:
 
 RULES: dict[str, Rule] = {
     "Abs": _unary("abs"),
+    **{
+        name: _unary(name.lower())
+        for name in ("Acos", "Asin", "Atan", "Atanh", "Ceil", "Floor", "Round", "Sinh")
+    },
     "Add": _binary("add.Tensor"),
     "And": _binary("logical_and"),
     "BiasGelu": _with_bias(ERF),

@@ -21,6 +21,19 @@ def functions(m, x):
     return z + y.relu() ** 2.5 + (y.abs() + 1) ** -0.75 + (y * y + 1) ** 1.25
 
 
+def angles(m, x):
+    y = m.first(x).tanh()
+    z = torch.asin(y) - torch.acos(y * 0.9) + torch.atan(3 * y) + torch.sinh(y) * torch.atanh(y)
+    return z + torch.log1p(y.abs()) - torch.expm1(-y) + torch.logaddexp(y, 2 * x)
+
+
+def whole(m, x):
+    """No gradient goes through what is rounded: straight through as a quantiser has it."""
+    y = 4 * m.first(x)
+    q = y + (y.round() - y).detach() + y.floor() - y.ceil() * y.trunc()
+    return q + y.frac() * y + torch.round(y, decimals=1)
+
+
 def volumes(m, x):
     y = m.first(x)
     z = F.avg_pool3d(y, 2, 1, 1, count_include_pad=False).mean() + F.adaptive_avg_pool3d(y, 2)
@@ -49,6 +62,8 @@ def bilinear(m, x):
 torch.manual_seed(0)  # for the weights of these
 MODULES = {
     "functions": (Of(functions, first=nn.Linear(4, 4)), (3, 4)),
+    "angles": (Of(angles, first=nn.Linear(4, 4)), (3, 4)),
+    "whole": (Of(whole, first=nn.Linear(4, 4)), (3, 4)),
     "volumes": (
         Of(volumes, first=nn.Conv3d(2, 4, (2, 1, 2), 1, (1, 0, 0), groups=2)),
         (2, 2, 2, 3, 4),

@@ -48,7 +48,8 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
     ("PRelu", IMAGE, (floats(4, 1, 1),), {}),
     ("Pow", ROWS, (np.float32(3),), {}),
     ("Where", ROWS, "where", {}),
-    *((name, ROWS, (), {}) for name in ("Tan", "Cosh")),
+    *((name, ROWS, (), {}) for name in ("Atan", "Cosh", "Sinh", "Tan")),
+    *((name, ROWS, "small", {}) for name in ("Acos", "Asin", "Atanh")),
     ("Max", ROWS, (floats(*ROWS), floats(8)), {}),
     ("Min", ROWS, (floats(*ROWS),), {}),
     ("ReduceMax", IMAGE, (whole(2, 3),), {"keepdims": 0}),
@@ -127,6 +128,7 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
 ]
 OF_OTHERS = {  # that have no gradient, are no ONNX standard, or held against Deeploy's graphs
     *("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Sign"),
+    *("Ceil", "Floor", "Round"),
     *("BatchNormInternal", "BiasGelu", "Cast", "FastGelu", "FusedMatMul", "MSELoss"),
     *("GRUTraining", "LSTMTraining"),
     *("NegativeLogLikelihoodLoss", "QuickGelu", "SimplifiedLayerNormalization"),
@@ -159,7 +161,7 @@ def graph_of(tmp_path, nodes, data, constants, outputs=("y",)):
 
 def inputs_of(shape, others):
     """What the operator reads, by name, and constants."""
-    if others == "positive":
+    if others in ("positive", "small"):
         others = ()
     if others == "where":
         mask = NUMBERS.random(shape) < 0.5
@@ -177,7 +179,8 @@ def inputs_of(shape, others):
 def test_an_operator_gives_what_onnxs_reference_does(operator, shape, others, attributes, tmp_path):
     names, constants = inputs_of(shape, others)
     x = NUMBERS.standard_normal(shape).astype(np.float32)
-    data = {"x": np.abs(x) + 0.5 if others == "positive" else x, "scale": floats(1)}
+    x = {"positive": np.abs(x) + 0.5, "small": np.tanh(x) / 2}.get(str(others), x)
+    data = {"x": x, "scale": floats(1)}
     outputs = ["y", "other"] if operator == "Split" else ["y"]
     node = onnx.helper.make_node(operator, names, outputs, **attributes)
     model = graph_of(tmp_path, [node], data | {"target": x}, constants, outputs)
@@ -211,7 +214,7 @@ def test_a_split_without_sizes_is_into_as_many_parts_as_there_are_results(tmp_pa
 def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
     make = onnx.helper.make_node
     nodes = [
-        make("Floor", ["h"], ["a"], name="floor"),
+        make("Hardmax", ["h"], ["a"], name="hardmax"),
         make("Shape", ["a"], ["s"]),
         make("ConstantOfShape", ["s"], ["z"]),
         make("Add", ["a", "z"], ["y"]),
@@ -219,8 +222,8 @@ def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
     data = {"x": floats(*ROWS), "scale": floats(1), "target": floats(*ROWS)}
     graph_of(tmp_path, nodes, data, {})
     message = (
-        "node floor: Floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
-        "that there are"
+        "node hardmax: Hardmax: there is no kernel for it; `pulpsim deploy --operators` lists "
+        "those that there are"
     )
     with pytest.raises(DeployError, match=f"^{message}$"):
         read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)

@@ -596,13 +596,13 @@ def changed_without_gradient(m, x):
 
 class Unknown(nn.Module):
     def forward(self, x):
-        return torch.floor(x)
+        return torch.lgamma(x)
 
 
 REFUSALS = {
     "unknown": (
         nn.Sequential(nn.Linear(4, 4), Unknown()),
-        "layer 1: floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "layer 1: lgamma: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
     "projections": (
@@ -655,8 +655,8 @@ REFUSALS = {
         "--operators` lists those that there are",
     ),
     "values": (
-        Of(lambda m, x: x * x.round()),
-        "layer round_1: round: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        Of(lambda m, x: x * x.lgamma()),
+        "layer lgamma: lgamma: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
     "random": (
@@ -665,15 +665,17 @@ REFUSALS = {
     ),
     "several": (
         Of(
-            lambda m, x: torch.floor(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x),
+            lambda m, x: (
+                torch.lgamma(m.tail(m.pool(x.view(-1, 1, 2, 2)).flatten(1))).sum() + m.a(x)
+            ),
             pool=nn.MaxPool2d(1, dilation=2),
             tail=nn.Linear(4, 4),
             a=Unknown(),
         ),
         "layer pool: max_pool2d: a dilation; the kernel has none: leave it out\n"
-        "layer floor: floor: there is no kernel for it; `pulpsim deploy --operators` "
+        "layer lgamma: lgamma: there is no kernel for it; `pulpsim deploy --operators` "
         "lists those that there are\n"
-        "layer a: floor: there is no kernel for it; `pulpsim deploy --operators` lists those "
+        "layer a: lgamma: there is no kernel for it; `pulpsim deploy --operators` lists those "
         "that there are",
     ),
 }
