@@ -32,7 +32,7 @@ from typing import Any
 
 from firmware.builder import Kernel, KernelError, Label, Register
 from firmware.code import Code
-from firmware.drivers import command_words
+from firmware.drivers import LONGEST, command_words
 from firmware.fetch_ahead import can_fetch
 from firmware.registers import A, S
 from firmware.runtime import Team
@@ -254,7 +254,11 @@ class Walk:
     def _entry(
         self, number: int, step: Step, functions: Mapping[TileShape, Label], places: Sequence[int]
     ) -> list[int | Label]:
-        """The words of an entry; places: of all entries in L2."""
+        """The words of an entry; places: of all entries in L2.
+
+        NOTE: a port takes a core's second command when the first one has left the DMA's queue, and
+        until then the core waits. So where cores have two, the short ones are the first.
+        """
         plan = self.plan
         successor, fetched = (
             self.entries + (number + ahead) % plan.ring * plan.entry_size for ahead in (1, 2)
@@ -264,6 +268,8 @@ class Walk:
             size = plan.lengths[number + 2]
             fetch = command_words(True, fetched, places[number + 2], size, to_all=True)
             commands.insert(0, fetch)
+        if len(commands) > plan.issuers:
+            commands.sort(key=lambda words: words[0] & LONGEST)
         is_last = number + 1 == plan.entries
         function = self.finish if is_last else self.next
         if step.shape:

@@ -5,7 +5,7 @@ The gradients are those of torch in float64.
 """
 
 import re
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise, zip_longest
 
 import numpy as np
 import pytest
@@ -112,10 +112,14 @@ def test_entries_are_as_long_as_their_commands(monkeypatch, case, is_relative):
                     at += sum(map(len, commands[-1]))
             assert number == 0 or at == len(entry)
             assert entry[at:] == [0] * (len(entry) - at)
+            turns = [*chain(*zip_longest(*commands))]  # the second of each core after all first
+            started = [command for command in turns if command]
+            sizes = [command[0] & FIELDS["length"].mask for command in started]
+            assert len(sizes) <= plan.issuers or sizes == sorted(sizes)
             if number + 2 < plan.entries and not is_relative:
-                size, _, far = commands[0][0]
-                assert size & FIELDS["length"].mask == plan.lengths[number + 2]
-                assert far == start + 4 * places[number + 2]
+                fetched = plan.lengths[number + 2], start + 4 * places[number + 2]
+                far = (command[2] for command in started)
+                assert [*zip(sizes, far, strict=True)].count(fetched) == 1
 
 
 def test_an_entry_that_no_half_can_tell_is_refused():
