@@ -38,6 +38,7 @@ EQUATIONS: dict[str, tuple[str, Shape]] = {
     "softplus_fw_f32": ("y = log(1 + e^(beta x)) / beta", FLAT),
     "softplus_bw_f32": ("dx = dy S(beta x)", FLAT),
     "replace_label_f32": ("y = new where x is old, else x", FLAT | {"old": 1, "new": 5}),
+    "as_floats_f32": ("y = x, an integer, as a float", FLAT),
     "subtract_f32": ("y = a - b, broadcast", {"a": [64, 256], "b": [256]}),
     "divide_f32": ("y = a / b, broadcast", {"a": [64, 256], "b": [256]}),
     "slice_f32": (

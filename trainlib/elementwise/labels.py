@@ -1,5 +1,7 @@
-"""Numbers of classes, one of them replaced: what a loss ignores becomes a class of its own."""
+"""Numbers of classes: one of them replaced, which a loss ignores; and all of them as floats."""
 
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Annotated, Any
 
@@ -11,9 +13,9 @@ from firmware.lanes import Lane, Lanes
 from firmware.registers import ZERO
 from firmware.runtime import Team
 from trainlib.codegen.loop_nest import Body
-from trainlib.elementwise.elementwise import ElementwiseArguments, map_f32, no_macs
+from trainlib.elementwise.elementwise import ElementwiseArguments, Operation, map_f32, no_macs
 from trainlib.primitive.operator import Expected, Family
-from trainlib.primitive.tensor import INT32, Addresses, Arrays, Tensor, Tensors
+from trainlib.primitive.tensor import FLOAT32, INT32, Addresses, Arrays, Tensor, Tensors
 from trainlib.primitive.uniform_tiles import tiled_by_axes
 
 Word = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -38,6 +40,17 @@ def replaced(k: Kernel, *, old: int, new: int) -> Body:
     return body
 
 
+def converted(_: Kernel) -> Body:
+    """y = x as a float: exact up to 2^24."""
+
+    def body(v: Lanes, x: Lane) -> list[Lane]:
+        words = v.words(x)
+        v.fcvt_s_w(x, words)
+        return [x]
+
+    return body
+
+
 class ReplaceArguments(ElementwiseArguments):
     """old, new    integers: y is new where x is old"""
 
@@ -45,24 +58,44 @@ class ReplaceArguments(ElementwiseArguments):
     new: Word
 
 
-def _tensors(point: Any) -> Tensors:
-    return {"x": Tensor(point.shape, dtype=INT32), "y": Tensor(point.shape, "out", dtype=INT32)}
+def _family(
+    name: str,
+    arguments: type[ElementwiseArguments],
+    operation: Callable[[Any], Operation],
+    reference: Callable[[Any, np.ndarray], np.ndarray],
+    output: Any,
+) -> Family:
+    """Of integers, one by one.
 
+    operation    of the arguments
+    reference    of the arguments, and of x
+    output       type of y
+    """
 
-def _expected(point: Any, values: Arrays) -> dict[str, Expected]:
-    return {"y": (np.where(values["x"] == point.old, point.new, values["x"]), 0.0)}
+    def tensors(point: Any) -> Tensors:
+        return {"x": Tensor(point.shape, dtype=INT32), "y": Tensor(point.shape, "out", output)}
 
+    def expected(point: Any, values: Arrays) -> dict[str, Expected]:
+        return {"y": (reference(point, values["x"]), 0.0)}
 
-def _emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
-    def operation(k: Kernel) -> Body:
-        return replaced(k, old=point.old, new=point.new)
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        count, unroll = prod(point.shape), point.unroll
+        map_f32(k, team, operation(point), [l1["x"]], [l1["y"]], count, unroll=unroll)
 
-    count = prod(point.shape)
-    map_f32(k, team, operation, [l1["x"]], [l1["y"]], count, unroll=point.unroll)
+    return tiled_by_axes(Family(name, arguments, tensors, expected, no_macs, emit))
 
 
 FAMILIES = (
-    tiled_by_axes(
-        Family("replace_label_f32", ReplaceArguments, _tensors, _expected, no_macs, _emit)
+    _family(
+        *("replace_label_f32", ReplaceArguments),
+        lambda p: partial(replaced, old=p.old, new=p.new),
+        lambda p, x: np.where(x == p.old, p.new, x),
+        INT32,
+    ),
+    _family(
+        *("as_floats_f32", ElementwiseArguments),
+        lambda _: converted,
+        lambda _, x: x.astype(np.float32),
+        FLOAT32,
     ),
 )

@@ -299,19 +299,6 @@ def test_masks_come_with_x_and_differ_between_batches(kind):
         network.train([((batches[0][0][0], wrong), target)])
 
 
-@pytest.mark.parametrize(
-    ("cast", "message"),
-    [
-        (lambda y: y.long().float(), "floats as integers; let the numbers come with x"),
-        (lambda y: y.bool().float(), "floats as truth values; compare them, as x != 0 does"),
-    ],
-)
-def test_computed_floats_of_other_types_are_refused(cast, message):
-    model = Two(lambda m, x: m.a(x) * cast(x * 2))
-    with pytest.raises(DeployError, match=message):
-        deployed(model, (torch.randn(2, 4), torch.zeros(2, 4)))
-
-
 def test_targets_may_be_of_any_type_of_integers():
     torch.manual_seed(4)
     x, t = torch.randn(3, 4), torch.tensor([2, 0, 1], dtype=torch.int32)

@@ -86,6 +86,12 @@ def test_a_label_is_replaced_and_no_other():
     check("replace_label_f32", {"shape": (7, 90), "old": 1, "new": -5, "tile": {"d0": 3}})
 
 
+def test_integers_are_floats():
+    x = np.array([[0, 1, -100], [3, 2**24, -(2**31)]], np.int32)
+    assert (check("as_floats_f32", {"shape": (2, 3)}, {"x": x})["y"] == x).all()
+    check("as_floats_f32", {"shape": (7, 90), "tile": {"d0": 3}})
+
+
 def golden(name, options):
     """What torch gives: y, or the gradient by autograd."""
 

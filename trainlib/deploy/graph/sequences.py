@@ -100,6 +100,11 @@ def _table_rule(b: Backward) -> None:
     b.give("table", gradient)
 
 
+def _put_rule(b: Backward) -> None:
+    """Each row that has been added has the gradient of where it came to lie."""
+    b.give("dy", b.emit("take", {"table": b.gradient("dtable"), "index": b.value("index")})["y"])
+
+
 def _table_gradient(shapes: Shapes, attributes: Attributes) -> Invocation:
     tokens, columns = shapes["dy"]
     return Invocation("embedding_bw", {"columns": columns, "tokens": tokens, **attributes})
@@ -205,8 +210,9 @@ OPERATORS = (
     Operator("mhsa_fw", _attention("fw"), rule=_attention_rule),
     Operator("mhsa_bw", _attention("bw")),
     Operator("take", _table, _table_shapes, _table_rule),
-    Operator("put", _table_gradient),
+    Operator("put", _table_gradient, rule=_put_rule),
     Operator("replace_label", element_wise("replace_label", "x"), shaped_as(y="x")),
+    Operator("as_floats", element_wise("as_floats", "x"), shaped_as(y="x")),
     *_losses(),
     *(Operator(name, element_wise(name, "w")) for name in ("sgd", "sgd_momentum", "adam", "adamw")),
     Operator("accumulate", element_wise("accumulate", "g")),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import chosen, kept, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
@@ -21,25 +20,19 @@ LARGE = 2.0**126
 
 
 def _floats(i: Importer, value: Any) -> str:
-    """A value, or a number as a constant.
-
-    raises    DeployError for integers
-    """
+    """A value, or a number as a constant; integers as floats."""
     if isinstance(value, (int, float)):
         return i.constant([float(value)])
     if i.is_array(value) and i.array(value).dtype.kind == "i":
         return i.constant(i.array(value).astype(np.float32))
-    name = i.name(value)
-    if i.graph.values[name].dtype != "float32":
-        raise DeployError(f"{value} are integers; floats are compared: let the mask come with x")
-    return name
+    return i.as_floats(i.name(value))
 
 
 def _node(i: Importer, op: str, a: str, b: str) -> str:
     return i.node(op, {"a": a, "b": b})["y"]
 
 
-def _above(i: Importer, a: str, b: str, low: float = 0.0) -> str:
+def above(i: Importer, a: str, b: str, low: float = 0.0) -> str:
     """1 where a is above b, else 0, or `low` where it is below."""
     away = i.scaled(_node(i, "subtract", a, b), LARGE)
     return i.graph.stop(clamped(i, away, low, 1.0))
@@ -50,8 +43,9 @@ def negation(i: Importer, truth: str) -> str:
     return _node(i, "subtract", i.constant([1.0]), truth)
 
 
-def _differs(i: Importer, a: str, b: str) -> str:
-    sign = _above(i, a, b, -1.0)
+def differs(i: Importer, a: str, b: str) -> str:
+    """1 where two values are not equal, else 0."""
+    sign = above(i, a, b, -1.0)
     return _node(i, "multiply", sign, sign)
 
 
@@ -93,26 +87,26 @@ def _masked(i: Importer, x: Any, mask: Any, value: Any) -> str:
 
 
 def _sign(i: Importer, x: Any) -> str:
-    return _above(i, i.name(x), i.constant([0.0]), -1.0)
+    return above(i, i.name(x), i.constant([0.0]), -1.0)
 
 
 def _threshold(i: Importer, x: Any, limit: float, value: float) -> str:
     """x where it is above a limit, else a value."""
-    above = _above(i, i.name(x), i.constant([float(limit)]))
-    return where(i, Known(i, above), x, float(value))
+    is_above = above(i, i.name(x), i.constant([float(limit)]))
+    return where(i, Known(i, is_above), x, float(value))
 
 
 def _hardshrink(i: Importer, x: Any, limit: float = 0.5) -> str:
     """0 where the magnitude is not above a limit."""
     size = i.node("abs_fw", {"x": i.name(x)})["y"]
-    return where(i, Known(i, _above(i, size, i.constant([float(limit)]))), x, 0.0)
+    return where(i, Known(i, above(i, size, i.constant([float(limit)]))), x, 0.0)
 
 
 def larger(i: Importer, a: str, b: str, *, is_smaller: bool = False) -> str:
     """The larger of two values, or the smaller: equal ones have half of the gradient each, as in
     PyTorch.
     """
-    half = i.scaled(_above(i, *((b, a) if is_smaller else (a, b)), -1.0), 0.5)
+    half = i.scaled(above(i, *((b, a) if is_smaller else (a, b)), -1.0), 0.5)
     shares = (i.graph.stop(_node(i, op, i.constant([0.5]), half)) for op in ("add", "subtract"))
     return _node(i, "add", *(_node(i, "multiply", *p) for p in zip((a, b), shares, strict=True)))
 
@@ -146,7 +140,7 @@ def largest_of(i: Importer, x: str, dims: int | Sequence[int], keep: bool) -> st
     most = x
     for axis in axes:
         most = extreme(i, most, axis, True)
-    is_less = _above(i, expanded(i, i.graph.stop(most), shape), x)
+    is_less = above(i, expanded(i, i.graph.stop(most), shape), x)
     truth = negation(i, is_less)
     share = i.graph.stop(_node(i, "divide", truth, reduced(i, truth, axes, True, "sum")))
     return reduced(i, _node(i, "multiply", kept(i, share, x), share), axes, keep, "sum")
@@ -158,12 +152,12 @@ def _both(name: str, rule: Rule) -> dict[str, Rule]:
 
 
 RULES: dict[str, Rule] = {
-    **_both("eq", _comparison(_differs, is_not=True)),
-    **_both("ge", _comparison(_above, turns=True, is_not=True)),
-    **_both("gt", _comparison(_above)),
-    **_both("le", _comparison(_above, is_not=True)),
-    **_both("lt", _comparison(_above, turns=True)),
-    **_both("ne", _comparison(_differs)),
+    **_both("eq", _comparison(differs, is_not=True)),
+    **_both("ge", _comparison(above, turns=True, is_not=True)),
+    **_both("gt", _comparison(above)),
+    **_both("le", _comparison(above, is_not=True)),
+    **_both("lt", _comparison(above, turns=True)),
+    **_both("ne", _comparison(differs)),
     "__and__.Tensor": _all_of,
     "__or__.Tensor": _any_of,
     "amax": _largest,

@@ -6,7 +6,7 @@ import numpy as np
 
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_layers import RULES as LAYERS
-from trainlib.deploy.importers.aten_layers import check_batch, sides_of
+from trainlib.deploy.importers.aten_layers import check_batch, multiplied, sides_of
 from trainlib.deploy.importers.aten_pools import RULES as POOLS
 from trainlib.deploy.importers.aten_shapes import Known, gathered, permuted
 
@@ -45,6 +45,46 @@ def _convolution(
     own = i.graph.values[y].shape
     y = i.graph.reshaped(y, (n, len(places), *own[1:]))
     return permuted(i, y, (0, 2, 1, 3, 4))
+
+
+def _transposed(
+    i: Importer,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    more: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> str:
+    """Each place of the depth is an image that gives one for each tap of the depth: those that
+    come to lie at the same place are added, by a product with ones.
+    """
+    n, c, depth, *_ = shape = i.shape(x)
+    check_batch(shape, i.shape(weight))
+    outputs, taps, *kernel = i.shape(weight)[1:]
+    steps, pads, extra, apart = (three(value) for value in (stride, padding, more, dilation))
+    images = permuted(i, i.name(x), (0, 2, 1, 3, 4))
+    images = i.graph.reshaped(images, (n * depth, c, *shape[3:]))
+    flat = i.graph.reshaped(i.name(weight), (c, outputs * taps, *kernel))
+    how = steps[1:], pads[1:], extra[1:], groups, apart[1:]
+    y = LAYERS["conv_transpose2d.input"](i, Known(i, images), Known(i, flat), None, *how)
+    height, width = i.graph.values[y].shape[2:]
+    channels = groups * outputs
+    y = i.graph.reshaped(y, (n, depth, channels, taps, height * width))
+    y = permuted(i, y, (0, 2, 1, 3, 4))
+    y = i.graph.reshaped(y, (n, channels, depth * taps, height * width))
+    planes = (depth - 1) * steps[0] - 2 * pads[0] + apart[0] * (taps - 1) + 1 + extra[0]
+    lies = np.arange(depth)[:, None] * steps[0] + np.arange(taps) * apart[0] - pads[0]
+    ones = (np.arange(planes)[:, None] == lies.reshape(-1)).astype(np.float32)
+    if planes != depth * taps or (ones != np.eye(planes)).any():
+        y = multiplied(i, y, 2, ones)
+    y = i.graph.reshaped(y, (n, channels, planes, height, width))
+    if bias is None:
+        return y
+    own = i.graph.reshaped(i.name(bias), (channels, 1, 1, 1))
+    return i.node("add", {"a": y, "b": own})["y"]
 
 
 def _padded(i: Importer, x: str, sides: list[tuple[int, int]]) -> str:
@@ -103,6 +143,7 @@ def _adaptive_average(i: Importer, x: Any, size: Any) -> str:
 RULES: dict[str, Rule] = {
     "adaptive_avg_pool3d": _adaptive_average,
     "avg_pool3d": _averaged,
+    "conv_transpose3d.input": _transposed,
     "conv3d": _convolution,
     "conv3d.padding": _convolution,
     "max_pool3d": _pooled("max_pool"),

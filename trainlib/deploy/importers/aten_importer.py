@@ -8,6 +8,11 @@ import numpy as np
 from trainlib.deploy.graph.registry import add_node
 from trainlib.deploy.graph.values import DeployError, Graph, Shape
 
+INTEGERS = {
+    *(("take", "index"), ("put", "index"), ("cross_entropy_loss", "t"), ("replace_label", "x")),
+    *(("as_floats", "x"), ("dropout", "seed")),
+}
+"""Operators with operands that are integers."""
 Rule = Callable[..., Any]
 """rule(importer, *args, **kwargs) takes a node's arguments, as torch's schema has them, and returns
 the name of the value that it gives; names, where it gives several."""
@@ -20,6 +25,7 @@ class Importer:
     layer    that the present node is of
     turned   values that are others with their last two axes swapped
     logits   values that are logarithms of a softmax: of which value, along which axis
+    floats   integers as floats, by their names
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -27,6 +33,7 @@ class Importer:
         self.known: dict[Any, Any] = {}
         self.drops = 0
         self.turned: dict[str, str] = {}
+        self.floats: dict[str, str] = {}
         self.logits: dict[str, tuple[str, int]] = {}
 
     def name(self, value: Any) -> str:
@@ -61,10 +68,14 @@ class Importer:
             return found
         if not isinstance(found, str) or found not in self.graph.values:
             return None
-        root, offset = self.graph.place(found)
+        return self._array(found)
+
+    def _array(self, name: str) -> np.ndarray | None:
+        """What a buffer or a constant has."""
+        root, offset = self.graph.place(name)
         if self.graph.values[root].role not in ("buffer", "constant"):
             return None
-        own = self.graph.values[found]
+        own = self.graph.values[name]
         return self.graph.arrays[root].reshape(-1)[offset:][: own.elements].reshape(own.shape)
 
     def is_finite(self, name: str) -> bool:
@@ -91,8 +102,29 @@ class Importer:
         return self.graph.values[self.name(value)].shape
 
     def node(self, op: str, inputs: Mapping[str, str | None], **attributes: Any) -> dict[str, str]:
-        """Add a node."""
-        return add_node(self.graph, op, inputs, attributes, layer=self.layer)
+        """Add a node. Integers that are computed with are floats from there on."""
+        given = {
+            operand: self.as_floats(name) if name and (op, operand) not in INTEGERS else name
+            for operand, name in inputs.items()
+        }
+        return add_node(self.graph, op, given, attributes, layer=self.layer)
+
+    def as_floats(self, name: str) -> str:
+        """A value whose elements are floats: it, or its integers converted."""
+        if self.graph.values[name].dtype != "int32":
+            return name
+        if name not in self.floats:
+            array = self._array(name)
+            self.floats[name] = (
+                self.graph.stop(self.node("as_floats", {"x": name})["y"])
+                if array is None
+                else self.constant(array.astype(np.float32))
+            )
+        return self.floats[name]
+
+    def is_whole(self, value: Any) -> bool:
+        """Are they integers or truth values in PyTorch?"""
+        return not getattr(value, "meta", {}).get("val", value).dtype.is_floating_point
 
     def constant(self, values: Any) -> str:
         """A constant, of floats or of integers."""

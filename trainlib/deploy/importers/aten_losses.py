@@ -96,6 +96,11 @@ def _entropy(
 ) -> str:
     shape = i.graph.values[x].shape
     rows, t = _rows(i, x), i.name(target)
+    if i.graph.values[t].dtype == "float32" and i.is_whole(target):
+        raise DeployError(
+            "numbers of classes that are computed of floats; take argmax, or let them come with "
+            "the target"
+        )
     count, classes = i.graph.values[rows].shape
     weights = _weights(i, weight, classes)
     if i.graph.values[t].dtype == "float32":

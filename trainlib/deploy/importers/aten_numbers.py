@@ -1,6 +1,7 @@
 """ATen's operators by which integers choose: rows, elements along an axis, places to write to.
 
-An integer that is computed, or comes with a batch, chooses by a row of zeros with one 1.
+An integer that is computed, or comes with a batch, chooses by a row of zeros with one 1. Integers
+that are computed are floats without a fraction, but for places of largest elements.
 """
 
 from collections.abc import Sequence
@@ -10,25 +11,19 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_choices import where
 from trainlib.deploy.importers.aten_elements import kept, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
+from trainlib.deploy.importers.aten_layers import product
+from trainlib.deploy.importers.aten_places import ones_at, rows_of
 from trainlib.deploy.importers.aten_pools import extreme
 from trainlib.deploy.importers.aten_sequences import RULES as SEQUENCES
 from trainlib.deploy.importers.aten_shapes import Known, expanded, gathered, part, permuted
 
 
-def _ones_at(i: Importer, index: str, count: int) -> str:
-    """1 at the place that each integer says, of so many, along an axis of its own, the last."""
-    shape = i.graph.values[index].shape
-    flat = i.graph.reshaped(index, (prod(shape),))
-    table = i.constant(np.eye(count, dtype=np.float32))
-    y = i.node("take", {"table": table, "index": flat})["y"]
-    return i.graph.reshaped(y, (*shape, count))
-
-
 def _one_hot(i: Importer, index: Any, count: int) -> str:
-    return _ones_at(i, i.name(index), count)
+    return ones_at(i, index, count)
 
 
 def _gather(i: Importer, x: Any, dim: int, index: Any, **_: Any) -> str:
@@ -41,60 +36,148 @@ def _gather(i: Importer, x: Any, dim: int, index: Any, **_: Any) -> str:
         return gathered(i, name, np.take_along_axis(numbers[box], places, dim))
     own = i.shape(index)
     size = tuple(n if axis != dim else shape[dim] for axis, n in enumerate(own))
-    order = (*(axis for axis in range(len(shape)) if axis != dim), dim)
+    order = _to_last(len(shape), dim)
     rows = permuted(i, part(i, name, (0,) * len(shape), size), order)
-    ones = _ones_at(i, permuted(i, i.name(index), order), shape[dim])
+    ones = ones_at(i, permuted(i, i.name(index), order), shape[dim])
     wanted = i.graph.values[ones].shape
-    rows = i.graph.reshaped(rows, (*wanted[:-2], 1, shape[dim]))
-    chosen = kept(i, ones, expanded(i, rows, wanted))
-    y = reduced(i, chosen, len(wanted) - 1, False, "sum")
-    return permuted(i, y, tuple(order.index(axis) for axis in range(len(shape))))
+    y = chosen_by(i, ones, i.graph.reshaped(rows, (*wanted[:-2], 1, shape[dim])))
+    return permuted(i, y, _back(order))
+
+
+def _to_last(rank: int, dim: int) -> tuple[int, ...]:
+    """Axes with one of them last."""
+    return (*(axis for axis in range(rank) if axis != dim), dim)
+
+
+def _back(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def chosen_by(i: Importer, ones: str, x: str) -> str:
+    """The element along the last axis at each one; x is broadcast."""
+    wanted = i.graph.values[ones].shape
+    chosen = kept(i, ones, expanded(i, x, wanted))
+    return reduced(i, chosen, len(wanted) - 1, False, "sum")
+
+
+def _placed(i: Importer, x: Any, dim: int, index: Any, value: Any = None) -> tuple[str, str]:
+    """What is written, with zeros elsewhere, and 1 where something is; without a value that alone.
+
+    raises    DeployError for an index that leaves some of the other axes out
+    """
+    shape, own = i.shape(x), i.shape(index)
+    dim %= len(shape)
+    if own[:dim] + own[dim + 1 :] != shape[:dim] + shape[dim + 1 :]:
+        raise DeployError(
+            f"an index of {list(own)} for {list(shape)}; all axes but the one that places are "
+            f"along, {dim}, are as long as those of what is written to"
+        )
+    order = _to_last(len(shape), dim)
+    known = i.array(index).transpose(order) if i.is_array(index) else None
+    turned = permuted(i, i.name(index), order) if known is None else i.constant(known)
+    ones = ones_at(i, Known(i, turned), shape[dim])
+    last, way = len(shape) - 1, _back(order)
+    some = i.graph.stop(clamped(i, reduced(i, ones, last, False, "sum"), None, 1.0))
+    if value is None:
+        return permuted(i, some, way), permuted(i, some, way)
+    source = i.graph.reshaped(
+        permuted(i, i.name(value), order), (*own[:dim], *own[dim + 1 :], own[dim], 1)
+    )
+    written = kept(i, ones, expanded(i, source, i.graph.values[ones].shape))
+    y = reduced(i, written, last, False, "sum")
+    return permuted(i, y, way), permuted(i, some, way)
 
 
 def _scatter(i: Importer, x: Any, dim: int, index: Any, value: Any, **_: Any) -> str:
-    """A value at one place along an axis, for each place of the others."""
-    shape, own = i.shape(x), i.shape(index)
+    """A number, or a value's elements, at places along an axis."""
+    if isinstance(value, (int, float)):
+        return where(i, Known(i, _placed(i, x, dim, index)[1]), value, x)
+    written, some = _placed(i, x, dim, index, value)
+    rest = where(i, Known(i, some), 0.0, x)
+    return i.node("add", {"a": rest, "b": written})["y"]
+
+
+def _scatter_add(i: Importer, x: Any, dim: int, index: Any, value: Any) -> str:
+    return i.node("add", {"a": i.name(x), "b": _placed(i, x, dim, index, value)[0]})["y"]
+
+
+def _index_add(i: Importer, x: Any, dim: int, index: Any, value: Any, *, alpha: float = 1) -> str:
+    """Parts of a value added to parts of another: a product with ones."""
+    shape, own = i.shape(x), i.shape(value)
     dim %= len(shape)
-    if own[dim] != 1 or own != tuple(1 if a == dim else n for a, n in enumerate(shape)):
-        raise DeployError(
-            f"an index of {list(own)} for {list(shape)}; there is one place along the axis, for "
-            f"all others: {[1 if a == dim else n for a, n in enumerate(shape)]}"
-        )
-    ones = _ones_at(i, i.graph.reshaped(i.name(index), own[:dim] + own[dim + 1 :]), shape[dim])
-    last = len(shape) - 1
-    order = (*range(dim), last, *range(dim, last))
-    truth = permuted(i, ones, order) if dim != last else ones
-    return where(i, Known(i, truth), value, x)
+    order = (dim, *(axis for axis in range(len(shape)) if axis != dim))
+    parts = i.graph.reshaped(permuted(i, i.name(value), order), (own[dim], prod(own) // own[dim]))
+    ones = ones_at(i, index, shape[dim])
+    y = product(i, permuted(i, ones, (1, 0)), parts)
+    y = i.graph.reshaped(y, (shape[dim], *shape[:dim], *shape[dim + 1 :]))
+    added = i.scaled(permuted(i, y, _back(order)), alpha)
+    return i.node("add", {"a": i.name(x), "b": added})["y"]
+
+
+def _index_put(
+    i: Importer, x: Any, indices: Sequence[Any], value: Any, accumulate: bool = False
+) -> str:
+    """At places that are known before the run, another value, or one more."""
+    shape = i.shape(x)
+    numbers = np.arange(prod(shape), dtype=np.int32).reshape(shape)
+    places = numbers[tuple(slice(None) if n is None else i.array(n) for n in indices)]
+    if len(set(places.flat)) < places.size and not accumulate:
+        raise DeployError("a place that is written to twice; let each be there once")
+    rows = i.graph.reshaped(expanded(i, i.name(value), places.shape), (places.size, 1))
+    given = {"index": i.constant(places.reshape(-1)), "dy": rows}
+    written = i.graph.reshaped(i.node("put", given, entries=prod(shape))["dtable"], shape)
+    if accumulate:
+        return i.node("add", {"a": i.name(x), "b": written})["y"]
+    rest = where(i, Known(i, i.constant(np.isin(numbers, places).astype(np.float32))), 0.0, x)
+    return i.node("add", {"a": rest, "b": written})["y"]
 
 
 def _rows(i: Importer, x: Any, index: Any) -> str:
     """Rows of a value."""
     shape, own = i.shape(x), i.shape(index)
     table = i.graph.reshaped(i.name(x), (shape[0], prod(shape[1:])))
-    flat = i.graph.reshaped(i.name(index), (prod(own),))
-    y = i.node("take", {"table": table, "index": flat})["y"]
+    y = rows_of(i, table, i.graph.reshaped(i.name(index), (prod(own),)))
     return i.graph.reshaped(y, (*own, *shape[1:]))
 
 
+def along(i: Importer, x: Any, dim: int, index: Any) -> str:
+    """Parts of a value along an axis."""
+    shape, own = i.shape(x), i.shape(index)
+    dim %= len(shape)
+    order = (dim, *(axis for axis in range(len(shape)) if axis != dim))
+    y = _rows(i, Known(i, permuted(i, i.name(x), order)), index)
+    count = len(own)
+    places = list(range(count, count + len(shape) - 1))
+    return permuted(i, y, (*places[:dim], *range(count), *places[dim:]))
+
+
 def indexed(i: Importer, x: Any, indices: Sequence[Any]) -> str:
-    """x[index], and x[range, index]: by integers that come with a batch.
+    """x[index], x[:, index], and x[range, index]: by integers that are not known before the run.
 
     raises    DeployError for others
     """
     shape = i.shape(x)
-    if len(indices) == 1:
-        return _rows(i, x, indices[0])
-    first, second, *others = indices
-    if first is not None and second is not None and not others and len(shape) == 2:
-        rows = i.array(first)
+    given = [axis for axis, index in enumerate(indices) if index is not None]
+    if len(given) == 1:
+        return along(i, x, given[0], indices[given[0]])
+    if given == [0, 1] and i.is_array(indices[0]):
+        rows, second = i.array(indices[0]), indices[1]
         if rows.shape == shape[:1] and (rows == np.arange(shape[0])).all():
-            index = i.graph.reshaped(i.name(second), (shape[0], 1))
-            y = _gather(i, x, 1, Known(i, index))
-            return i.graph.reshaped(y, (shape[0],))
+            ones = ones_at(i, i.graph.reshaped(i.name(second), shape[:1]), shape[1])
+            table = i.graph.reshaped(i.name(x), (*shape[:2], prod(shape[2:])))
+            ones = i.graph.reshaped(ones, (*shape[:2], 1))
+            y = reduced(i, kept(i, *_both(i, ones, table)), 1, False, "sum")
+            return i.graph.reshaped(y, (shape[0], *shape[2:]))
     raise DeployError(
-        "integers of a batch choose rows, as x[index], or an element of each row of two axes, as "
+        "integers of a batch choose along one axis, as x[:, index], or for each row, as "
         "x[torch.arange(len(x)), index]; for others take gather"
     )
+
+
+def _both(i: Importer, *names: str) -> tuple[str, ...]:
+    """Values in the shape of both."""
+    shape = np.broadcast_shapes(*(i.graph.values[name].shape for name in names))
+    return tuple(expanded(i, name, shape) for name in names)
 
 
 def _bag(
@@ -149,7 +232,15 @@ RULES: dict[str, Rule] = {
     "bilinear": _bilinear,
     "embedding_bag.padding_idx": _bag,
     "gather": _gather,
+    "index_add": _index_add,
+    "index_add_": _index_add,
+    "index_put": _index_put,
+    "index_put_": _index_put,
     "one_hot": _one_hot,
+    "scatter.src": _scatter,
     "scatter.value": _scatter,
+    "scatter_.src": _scatter,
     "scatter_.value": _scatter,
+    "scatter_add": _scatter_add,
+    "scatter_add_": _scatter_add,
 }

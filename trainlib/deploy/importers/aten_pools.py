@@ -155,24 +155,52 @@ def _largest(i: Importer, x: str, axis: int, count: int) -> str:
     return joined(i, found, axis)
 
 
-def _largest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+def _largest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, str]:
     """As of one window: of equal elements the first one gets the gradient, as in PyTorch."""
-    return extreme(i, i.name(x), dim, keepdim), None
+    return extremes(i, i.name(x), dim, keepdim)
 
 
-def _smallest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, None]:
+def _smallest_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, str]:
     """The negative of the largest of the negative elements."""
-    return i.scaled(extreme(i, i.scaled(i.name(x), -1), dim, keepdim), -1), None
+    y, index = extremes(i, i.scaled(i.name(x), -1), dim, keepdim)
+    return i.scaled(y, -1), index
 
 
 def extreme(i: Importer, x: str, dim: int, keepdim: bool) -> str:
     """The largest elements along an axis."""
+    return extremes(i, x, dim, keepdim)[0]
+
+
+def extremes(i: Importer, x: str, dim: int, keepdim: bool) -> tuple[str, str]:
+    """The largest elements along an axis, and their places: those of the last axis are integers.
+
+    Elsewhere the pool's numbers are of a plane, whose width they are divided by.
+    """
     shape = i.graph.values[x].shape
     dim %= len(shape)
-    before, after = shape[:dim], shape[dim + 1 :]
-    image = i.graph.reshaped(x, (1, prod(before), shape[dim], prod(after)))
-    y = _pool(i, "maxpool2d_fw", image, (shape[dim], 1), 1, 0)
-    return i.graph.reshaped(y, (*before, 1, *after) if keepdim else (*before, *after))
+    before, width = prod(shape[:dim]), prod(shape[dim + 1 :])
+    image = i.graph.reshaped(x, (1, before, shape[dim], width))
+    found = i.node("maxpool2d_fw", {"x": image}, kernel=(shape[dim], 1), stride=(1, 1), pad=(0, 0))
+    index = found["index"]
+    if width > 1:
+        first = i.constant(np.arange(width, dtype=np.float32))
+        index = i.node("subtract", {"a": index, "b": first})["y"]
+        index = i.graph.stop(i.node("divide", {"a": index, "b": i.constant([float(width)])})["y"])
+    own = shape[:dim] + (1,) * keepdim + shape[dim + 1 :] or (1,)
+    return i.graph.reshaped(found["y"], own), i.graph.reshaped(index, own)
+
+
+def _place(i: Importer, x: Any, dim: int | None = None, keepdim: bool = False) -> str:
+    """Of the largest element along an axis, or of all: the first of equal ones."""
+    shape = i.shape(x)
+    if dim is not None:
+        return extremes(i, i.name(x), dim, keepdim)[1]
+    place = extremes(i, i.graph.reshaped(i.name(x), (prod(shape),)), 0, False)[1]
+    return i.graph.reshaped(place, (1,) * (len(shape) if keepdim else 1))
+
+
+def _place_of_least(i: Importer, x: Any, dim: int | None = None, keepdim: bool = False) -> str:
+    return _place(i, Known(i, i.scaled(i.name(x), -1)), dim, keepdim)
 
 
 def _window(size: int, count: int, number: int) -> tuple[int, int]:
@@ -203,6 +231,8 @@ RULES: dict[str, Rule] = {
     **_in_batches("adaptive_max_pool", _adaptive_max),
     **_in_batches("avg_pool", _avg_pool),
     **_in_batches("max_pool", _max_pool),
+    "argmax": _place,
+    "argmin": _place_of_least,
     "max.dim": _largest_of_axis,
     "min.dim": _smallest_of_axis,
 }

@@ -12,6 +12,7 @@ from trainlib.deploy.importers.aten_choices import negation, where
 from trainlib.deploy.importers.aten_elements import dropped
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_layers import product
+from trainlib.deploy.importers.aten_places import rows_of
 from trainlib.deploy.importers.aten_pools import extreme
 from trainlib.deploy.importers.aten_shapes import Known, gathered, joined, permuted
 
@@ -199,7 +200,7 @@ def _embedding(
     if by_frequency:
         raise DeployError("scale_grad_by_freq; the kernel has none: leave it out")
     how = {} if padding == -1 else {"frozen": padding % i.shape(table)[0]}
-    return i.node("take", {"table": i.name(table), "index": i.name(index)}, **how)["y"]
+    return rows_of(i, i.name(table), i.name(index), **how)
 
 
 RULES: dict[str, Rule] = {

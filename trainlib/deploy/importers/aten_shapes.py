@@ -21,33 +21,6 @@ def _view(i: Importer, x: Any, shape: Sequence[int], *_: Any) -> str:
     return i.graph.reshaped(i.name(x), tuple(sizes))
 
 
-def _to(i: Importer, x: Any, given: Any = None, *_: Any, dtype: Any = None, **__: Any) -> str:
-    """Elements of another type, where that is no other number.
-
-    raises    DeployError where it is: computed floats as integers, and the other way round
-    """
-    name, wanted = i.name(x), dtype or given
-    if wanted is None:
-        return name
-    as_truth = str(wanted) == "torch.bool"
-    are_floats = wanted.is_floating_point or as_truth  # here: truth values are 1.0 and 0.0
-    if i.graph.values[name].dtype != "float32":
-        if are_floats and i.is_array(x):
-            known = i.array(x)
-            return i.constant((known != 0 if as_truth else known).astype(np.float32))
-        if are_floats:
-            raise DeployError("integers as floats; give floats")
-    elif not are_floats:
-        raise DeployError("floats as integers; let the numbers come with x")
-    elif as_truth and not i.is_truth(x):
-        raise DeployError("floats as truth values; compare them, as x != 0 does")
-    return name
-
-
-def _to_other(i: Importer, x: Any, other: Any, *_: Any, **__: Any) -> str:
-    return _to(i, x, other.meta["val"].dtype)
-
-
 def _flatten(i: Importer, x: Any, start: int = 0, end: int = -1) -> str:
     shape = i.shape(x)
     start, end = start % len(shape), end % len(shape)
@@ -312,7 +285,6 @@ def _filled(i: Importer, x: Any, value: Any, *_: Any) -> str:
 
 RULES: dict[str, Rule] = {
     "_assert_tensor_metadata": _nothing,
-    "_to_copy": _to,
     "_unsafe_view": _view,
     "alias": _same,
     "broadcast_tensors": _broadcast,
@@ -352,10 +324,7 @@ RULES: dict[str, Rule] = {
     "stack": _stack,
     "swapaxes": _transpose,
     "t": _t,
-    "to.dtype": _to,
-    "to.other": _to_other,
     "transpose.int": _transpose,
-    "type_as": _to_other,
     "unbind.int": _unbind,
     "unflatten.int": _unflatten,
     "unsqueeze": _unsqueeze,

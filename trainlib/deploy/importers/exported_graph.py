@@ -20,9 +20,13 @@ from trainlib.deploy.importers import (
     aten_layers,
     aten_losses,
     aten_numbers,
+    aten_order,
     aten_pools,
     aten_sequences,
     aten_shapes,
+    aten_sums,
+    aten_types,
+    aten_windows,
 )
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_shapes import gathered
@@ -37,9 +41,13 @@ FILES = (
     aten_layers,
     aten_losses,
     aten_numbers,
+    aten_order,
     aten_pools,
     aten_sequences,
     aten_shapes,
+    aten_sums,
+    aten_types,
+    aten_windows,
 )
 ATEN: dict[str, Rule] = {name: rule for file in FILES for name, rule in file.RULES.items()}
 
@@ -48,7 +56,10 @@ MOVES = {
     *("pixel_unshuffle", "repeat_interleave.self_int", "roll", "rot90", "unfold"),
 }
 """Operators whose results are elements of their input, wherever they come to lie."""
-BY_NUMBERS: dict[str, Rule] = {"index.Tensor": aten_numbers.indexed}
+BY_NUMBERS: dict[str, Rule] = {
+    "index.Tensor": aten_numbers.indexed,
+    "index_select": aten_numbers.along,
+}
 """Of those, what has a rule for integers that are not known before the run."""
 FILLED = {
     *("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like"),
@@ -261,8 +272,9 @@ def _moved(importer: Importer, node: Any) -> str:
     source, *others = node.args
     shape = importer.shape(source)
     numbers = torch.arange(math.prod(shape)).reshape(shape)
-    where = f"layer {importer.layer}: {node.target.__name__}"
-    if node.target.__name__ in BY_NUMBERS and not all(map(importer.is_array, _tensors_of(others))):
+    operator = operator_of(node)
+    where = f"layer {importer.layer}: {operator}"
+    if operator in BY_NUMBERS and not all(map(importer.is_array, _tensors_of(others))):
         return _by_numbers(importer, node, where)
     try:
         given = torch.fx.map_arg(others, lambda n: torch.tensor(importer.array(n)))
@@ -285,7 +297,7 @@ def _by_numbers(importer: Importer, node: Any, where: str) -> str:
     raises    DeployError where there is no way
     """
     try:
-        return BY_NUMBERS[node.target.__name__](importer, *node.args)
+        return BY_NUMBERS[operator_of(node)](importer, *node.args)
     except DeployError as error:
         raise DeployError(f"{where}: {error}") from None
 

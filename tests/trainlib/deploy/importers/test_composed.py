@@ -34,6 +34,29 @@ def whole(m, x):
     return q + y.frac() * y + torch.round(y, decimals=1)
 
 
+def products(m, x):
+    """Of elements along an axis, with a 0 among them, and of all."""
+    y = m.first(x) * torch.tensor([1.0, 0.0, 1.0, 1.0])
+    z = y.prod(1, keepdim=True) + m.first(x).prod(0) + (y + 2).prod() + y.cumprod(1)
+    return z + y.logcumsumexp(0) + torch.logcumsumexp(y, -1)
+
+
+def distances(m, x):
+    y = m.first(x)
+    return torch.cdist(y, y) + torch.cdist(x[:, :2, :2], y, p=1).mT @ y[:, :2] @ y.mT
+
+
+def windows(m, x):
+    y = F.unfold(m.first(x), (3, 2), (1, 2), (1, 0), (1, 2))
+    z = F.fold(F.unfold(m.first(x)[0], 2), (5, 6), 2)
+    return F.fold(F.unfold(x, 3, padding=1, stride=2) * y.mean(), (5, 6), 3, 1, 1, 2) + z
+
+
+def transposed_volumes(m, x):
+    y = m.third(m.second(m.first(x)))
+    return F.conv_transpose3d(y[:, :2], m.third.weight[:, :1], padding=1, dilation=(1, 2, 1))
+
+
 def volumes(m, x):
     y = m.first(x)
     z = F.avg_pool3d(y, 2, 1, 1, count_include_pad=False).mean() + F.adaptive_avg_pool3d(y, 2)
@@ -64,6 +87,18 @@ MODULES = {
     "functions": (Of(functions, first=nn.Linear(4, 4)), (3, 4)),
     "angles": (Of(angles, first=nn.Linear(4, 4)), (3, 4)),
     "whole": (Of(whole, first=nn.Linear(4, 4)), (3, 4)),
+    "products": (Of(products, first=nn.Linear(4, 4)), (3, 4)),
+    "distances": (Of(distances, first=nn.Linear(4, 2)), (2, 3, 4)),
+    "windows": (Of(windows, first=nn.Conv2d(1, 3, 1)), (2, 1, 5, 6)),
+    "transposed volumes": (
+        Of(
+            transposed_volumes,
+            first=nn.ConvTranspose3d(2, 4, 2, 2, groups=2),
+            second=nn.ConvTranspose3d(4, 2, (3, 2, 1), (2, 1, 1), (1, 0, 0), (1, 0, 0)),
+            third=nn.ConvTranspose3d(2, 3, 2, bias=False, dilation=(2, 1, 1)),
+        ),
+        (2, 2, 2, 1, 2),
+    ),
     "volumes": (
         Of(volumes, first=nn.Conv3d(2, 4, (2, 1, 2), 1, (1, 0, 0), groups=2)),
         (2, 2, 2, 3, 4),
@@ -166,13 +201,17 @@ def test_what_other_operators_make_is_right_on_the_chip():
 REFUSED = {
     "index": (
         lambda y, t: y[torch.tensor([2, 1, 0]), t].sum(),
-        "integers of a batch choose rows, as x[index], or an element of each row of two axes",
+        "integers of a batch choose along one axis, as x[:, index], or for each row, as "
+        "x[torch.arange(len(x)), index]; for others take gather",
     ),
     "scatter": (
         lambda y, t: torch.zeros(3, 4).scatter(1, t.view(1, 3), 1.0).sum() + y.sum(),
-        "an index of [1, 3] for [3, 4]; there is one place along the axis, for all others: [3, 1]",
+        "an index of [1, 3] for [3, 4]; all axes but the one that places are along, 1, are as long",
     ),
-    "both": (lambda y, t: y[torch.arange(3), t].sum() + t.float().sum(), "integers as floats"),
+    "distance": (
+        lambda y, t: torch.cdist(y, y, p=3).sum() + t.sum(),
+        "a distance of order 3.0; there are 1 and 2",
+    ),
 }
 
 

@@ -613,10 +613,10 @@ REFUSALS = {
         nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.MaxPool2d(1, dilation=2), nn.Flatten()),
         "layer 1: max_pool2d: a dilation; the kernel has none: leave it out",
     ),
-    "volumes": (
-        nn.Sequential(nn.Unflatten(1, (1, 1, 2, 2)), nn.ConvTranspose3d(1, 1, 1), nn.Flatten()),
-        "layer 1: conv_transpose3d.input: there is no kernel for it; near it: "
-        "conv_transpose2d.input; `pulpsim deploy --operators` lists those that there are",
+    "near": (
+        Of(lambda m, x: torch.acosh(x.abs() + 1)),
+        "layer acosh: acosh: there is no kernel for it; near it: cosh, acos; `pulpsim deploy "
+        "--operators` lists those that there are",
     ),
     "mean of all batches": (
         nn.BatchNorm1d(4, momentum=None),
@@ -650,9 +650,9 @@ REFUSALS = {
         "their negatives; for others take (exponent * x.log()).exp() of what is above 0",
     ),
     "step": (
-        Of(lambda m, x: (y := x * 1).index_fill_(1, torch.tensor([0]), 1) + y),
-        "layer index_fill_: index_fill_.int_Scalar: there is no kernel for it; `pulpsim deploy "
-        "--operators` lists those that there are",
+        Of(lambda m, x: (y := x * 1).lgamma_() + y),
+        "layer lgamma_: lgamma_: there is no kernel for it; `pulpsim deploy --operators` lists "
+        "those that there are",
     ),
     "values": (
         Of(lambda m, x: x * x.lgamma()),
