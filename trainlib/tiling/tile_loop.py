@@ -257,7 +257,8 @@ class Walk:
         """The words of an entry; places: of all entries in L2.
 
         NOTE: a port takes a core's second command when the first one has left the DMA's queue, and
-        until then the core waits. So where cores have two, the short ones are the first.
+        until then the core waits. So where cores have two, the short ones are the first, unless it
+        is the copies that take longest: these begin with both directions.
         """
         plan = self.plan
         successor, fetched = (
@@ -268,7 +269,7 @@ class Walk:
             size = plan.lengths[number + 2]
             fetch = command_words(True, fetched, places[number + 2], size, to_all=True)
             commands.insert(0, fetch)
-        if len(commands) > plan.issuers:
+        if len(commands) > plan.issuers and not plan.is_ahead:
             commands.sort(key=lambda words: words[0] & LONGEST)
         is_last = number + 1 == plan.entries
         function = self.finish if is_last else self.next

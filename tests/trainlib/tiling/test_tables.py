@@ -115,7 +115,7 @@ def test_entries_are_as_long_as_their_commands(monkeypatch, case, is_relative):
             turns = [*chain(*zip_longest(*commands))]  # the second of each core after all first
             started = [command for command in turns if command]
             sizes = [command[0] & FIELDS["length"].mask for command in started]
-            assert len(sizes) <= plan.issuers or sizes == sorted(sizes)
+            assert len(sizes) <= plan.issuers or plan.is_ahead or sizes == sorted(sizes)
             if number + 2 < plan.entries and not is_relative:
                 fetched = plan.lengths[number + 2], start + 4 * places[number + 2]
                 far = (command[2] for command in started)
