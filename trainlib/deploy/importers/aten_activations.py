@@ -92,6 +92,27 @@ def _prelu(i: Importer, x: Any, weight: Any) -> str:
     return i.node("add", {"a": above, "b": i.node("multiply", {"a": below, "b": slope})["y"]})["y"]
 
 
+def _rrelu(
+    i: Importer, x: Any, low: float = 0.125, high: float = 1 / 3, training: bool = False
+) -> str:
+    """In evaluation mode the mean slope.
+
+    raises    DeployError in training: random slopes
+    """
+    if training:
+        raise DeployError("random slopes; take leaky_relu, or its evaluation mode")
+    return _leaky(i, x, (low + high) / 2)
+
+
+def _fake_quantised(i: Importer, x: Any, scale: float, zero: int, low: int, high: int) -> str:
+    """Whole multiples of a scale, straight through where they are within limits."""
+    near = clamped(i, i.name(x), (low - zero - 0.5) * scale, (high - zero + 0.5) * scale)
+    whole = i.node("round", {"x": i.scaled(near, 1 / scale)})["y"]
+    within = i.scaled(clamped(i, whole, float(low - zero), float(high - zero)), scale)
+    away = i.graph.stop(i.node("subtract", {"a": within, "b": near})["y"])
+    return i.node("add", {"a": near, "b": away})["y"]
+
+
 def _softshrink(i: Importer, x: Any, limit: float = 0.5) -> str:
     inside = clamped(i, i.name(x), -limit, limit)
     return i.node("subtract", {"a": i.name(x), "b": inside})["y"]
@@ -142,15 +163,12 @@ RULES: dict[str, Rule] = {
     "clamp_max": lambda i, x, high: _clamp(i, x, None, high),
     "clamp_min": lambda i, x, low: _clamp(i, x, low),
     "elu": _elu,
-    "elu_": _elu,
+    "fake_quantize_per_tensor_affine": _fake_quantised,
     "gelu": _gelu,
     "hardsigmoid": _ramp,
     "hardswish": _hardswish,
-    "hardswish_": _hardswish,
     "hardtanh": _hardtanh,
-    "hardtanh_": _hardtanh,
     "leaky_relu": _leaky,
-    "leaky_relu_": _leaky,
     "log_sigmoid": log_sigmoid,
     "log_softmax.int": _log_softmax,
     "logsumexp": _logsumexp,
@@ -158,11 +176,10 @@ RULES: dict[str, Rule] = {
     "prelu": _prelu,
     "relu": mapped("relu_fw"),
     "relu6": lambda i, x: _hardtanh(i, x, 0.0, 6.0),
-    "relu_": mapped("relu_fw"),
+    "rrelu": _rrelu,
     "selu": lambda i, x: _elu(i, x, *SELU),
     "sigmoid": mapped("sigmoid_fw"),
     "silu": mapped("silu_fw"),
-    "silu_": mapped("silu_fw"),
     "softmax.int": _softmax,
     "softplus": _softplus,
     "softshrink": _softshrink,

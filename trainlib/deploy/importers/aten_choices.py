@@ -102,6 +102,28 @@ def _hardshrink(i: Importer, x: Any, limit: float = 0.5) -> str:
     return where(i, Known(i, above(i, size, i.constant([float(limit)]))), x, 0.0)
 
 
+def _limited(i: Importer, x: Any, low: Any = None, high: Any = None) -> str:
+    """Within limits that are values, which have the gradient of what is beyond them."""
+    y = x
+    for limit, of in ((low, lambda a, b: above(i, b, a)), (high, lambda a, b: above(i, a, b))):
+        if limit is not None:
+            is_beyond = of(i.name(y), _floats(i, limit))
+            y = Known(i, where(i, Known(i, is_beyond), limit, y))
+    return i.name(y)
+
+
+def _one_of(i: Importer, a: Any, b: Any) -> str:
+    """Where one of two truth values is, and the other is not."""
+    return i.graph.stop(differs(i, _floats(i, a), _floats(i, b)))
+
+
+def _signed(i: Importer, x: Any, other: Any) -> str:
+    """The magnitude with another value's sign: of 0, +."""
+    is_below = above(i, i.constant([0.0]), _floats(i, other))
+    sign = i.graph.stop(_node(i, "subtract", i.constant([1.0]), i.scaled(is_below, 2.0)))
+    return _node(i, "multiply", i.node("abs_fw", {"x": i.name(x)})["y"], sign)
+
+
 def larger(i: Importer, a: str, b: str, *, is_smaller: bool = False) -> str:
     """The larger of two values, or the smaller: equal ones have half of the gradient each, as in
     PyTorch.
@@ -160,15 +182,22 @@ RULES: dict[str, Rule] = {
     **_both("ne", _comparison(differs)),
     "__and__.Tensor": _all_of,
     "__or__.Tensor": _any_of,
+    "__xor__.Tensor": _one_of,
     "amax": _largest,
     "amin": _smallest,
     "bitwise_and.Tensor": _all_of,
     "bitwise_not": lambda i, x: negation(i, _floats(i, x)),
     "bitwise_or.Tensor": _any_of,
+    "bitwise_xor.Tensor": _one_of,
+    "clamp.Tensor": _limited,
+    "clamp_max.Tensor": lambda i, x, high: _limited(i, x, None, high),
+    "clamp_min.Tensor": _limited,
+    "copysign.Tensor": _signed,
     "hardshrink": _hardshrink,
     "logical_and": _all_of,
     "logical_not": lambda i, x: negation(i, _floats(i, x)),
     "logical_or": _any_of,
+    "logical_xor": _one_of,
     "masked_fill.Scalar": _masked,
     "max": _largest,
     "maximum": _maximum,
@@ -178,7 +207,6 @@ RULES: dict[str, Rule] = {
     "min.other": _minimum,
     "sign": _sign,
     "threshold": _threshold,
-    "threshold_": _threshold,
     "where.ScalarOther": where,
     "where.ScalarSelf": where,
     "where.self": where,

@@ -63,6 +63,24 @@ def _feature_dropout(i: Importer, x: Any, p: float, training: bool) -> str:
     return i.node("multiply", {"a": i.name(x), "b": kept})["y"]
 
 
+SELU_BELOW = -1.7580993408473766
+"""What SELU comes to for the least of inputs: dropped elements are that in an alpha dropout."""
+
+
+def _alpha_dropout(i: Importer, x: Any, p: float, training: bool) -> str:
+    """Elements are dropped to the least of SELU, and all moved back to mean 0 and variance 1."""
+    if not training or not p:
+        return i.name(x)
+    ones = i.constant(np.ones(i.shape(x), np.float32))
+    stays = i.graph.stop(i.scaled(dropped(i, ones, p), 1 - p))
+    scale = ((1 - p) * (1 + p * SELU_BELOW**2)) ** -0.5
+    kept_ones = i.node("multiply", {"a": i.name(x), "b": stays})["y"]
+    away = i.node("subtract", {"a": i.constant([1.0]), "b": stays})["y"]
+    low = i.node("multiply", {"a": away, "b": i.constant([SELU_BELOW])})["y"]
+    whole = i.scaled(i.node("add", {"a": kept_ones, "b": low})["y"], scale)
+    return i.node("add", {"a": whole, "b": i.constant([-scale * p * SELU_BELOW])})["y"]
+
+
 def dropped(i: Importer, x: str, p: float) -> str:
     """Each dropout draws from a seed of its own, which every batch advances."""
     if not p:
@@ -122,6 +140,16 @@ def _mean_square(
     return _root_of_squares(i, y) if is_root else y
 
 
+def _with_mean(spread: Rule) -> Rule:
+    """A variance or its root, and the mean."""
+
+    def rule(i: Importer, x: Any, dims: Any = None, *how: Any, **more: Any) -> tuple[str, str]:
+        keep = bool(more.get("keepdim", len(how) > 1 and how[1]))
+        return spread(i, x, dims, *how, **more), reduced(i, i.name(x), dims, keep, "mean")
+
+    return rule
+
+
 def _norm(
     i: Importer, x: Any, order: float = 2, dims: Any = None, keep: bool = False, **_: Any
 ) -> str:
@@ -177,30 +205,30 @@ def _kept_by_constant(i: Importer, x: str, keeps: np.ndarray) -> str:
 RULES: dict[str, Rule] = {
     "add.Scalar": _add,
     "add.Tensor": _add,
-    "add_.Tensor": _add,
+    "alpha_dropout": _alpha_dropout,
     "cosine_similarity": _cosine,
     "div.Scalar": _div,
     "div.Tensor": _div,
-    "div_.Tensor": _div,
     "dropout": _dropout,
-    "dropout_": _dropout,
     "feature_dropout": _feature_dropout,
     "linalg_vector_norm": _norm,
     "mean": _reduce("mean"),
     "mean.dim": _reduce("mean"),
     "mul.Scalar": _mul,
     "mul.Tensor": _mul,
-    "mul_.Tensor": _mul,
     "rsub.Scalar": _rsub,
     "std": lambda i, x, unbiased=True: RULES["std.dim"](i, x, None, unbiased),
     "std.correction": _variance(is_root=True, by_correction=True),
+    "std_mean.correction": _with_mean(_variance(is_root=True, by_correction=True)),
+    "std_mean.dim": _with_mean(_variance(is_root=True, by_correction=False)),
     "std.dim": _variance(is_root=True, by_correction=False),
     "sub.Scalar": _sub,
     "sub.Tensor": _sub,
-    "sub_.Tensor": _sub,
     "sum": _reduce("sum"),
     "sum.dim_IntList": _reduce("sum"),
     "var": lambda i, x, unbiased=True: RULES["var.dim"](i, x, None, unbiased),
     "var.correction": _variance(is_root=False, by_correction=True),
+    "var_mean.correction": _with_mean(_variance(is_root=False, by_correction=True)),
+    "var_mean.dim": _with_mean(_variance(is_root=False, by_correction=False)),
     "var.dim": _variance(is_root=False, by_correction=False),
 }

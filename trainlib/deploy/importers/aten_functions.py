@@ -3,7 +3,7 @@
 No gradient goes through what is rounded, as in PyTorch.
 """
 
-from math import log
+from math import frexp, log
 from typing import Any
 
 from trainlib.deploy.graph.values import DeployError
@@ -11,6 +11,7 @@ from trainlib.deploy.importers.aten_activations import clamped, mapped
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 
 MOST_POWER = 16
+TINY = 2.0**-126
 PARTS = 4  # of 1, that an exponent is a multiple of
 
 
@@ -121,6 +122,75 @@ def _acos(i: Importer, x: Any) -> str:
     return i.scaled(i.node("atan", {"x": tangent})["y"], 2.0)
 
 
+def _asinh(i: Importer, x: Any) -> str:
+    """log(1 + t + t^2 / (1 + sqrt(1 + t^2))) of what is above 0, less that of what is below."""
+    minus = i.node("neg", {"x": i.name(x)})["y"]
+    parts = clamped(i, i.name(x), 0.0, None), clamped(i, minus, 0.0, None, passes_limits=False)
+    return _node(i, "subtract", *(_asinh_of_positive(i, part) for part in parts))
+
+
+def _asinh_of_positive(i: Importer, t: str) -> str:
+    one, square = i.constant([1.0]), _node(i, "multiply", t, t)
+    root = i.node("sqrt", {"x": _node(i, "add", square, one)})["y"]
+    more = _node(i, "divide", square, _node(i, "add", root, one))
+    return i.node("log1p", {"x": _node(i, "add", t, more)})["y"]
+
+
+def _acosh(i: Importer, x: Any) -> str:
+    """log(1 + t + sqrt(t (t + 2))), t = x - 1."""
+    t = _node(i, "subtract", i.name(x), i.constant([1.0]))
+    square = _node(i, "multiply", t, _node(i, "add", t, i.constant([2.0])))
+    root = i.node("sqrt", {"x": square})["y"]
+    return i.node("log1p", {"x": _node(i, "add", t, root)})["y"]
+
+
+def _hypotenuse(i: Importer, a: Any, b: Any) -> str:
+    squares = (_node(i, "multiply", i.name(side), i.name(side)) for side in (a, b))
+    return i.node("sqrt", {"x": _node(i, "add", *squares)}, is_of_squares=True)["y"]
+
+
+def _times_log(i: Importer, a: Any, b: Any) -> str:
+    """a log(b); 0 where a is."""
+    factor = i.constant([float(a)]) if isinstance(a, (int, float)) else i.name(a)
+    log_of = i.node("log", {"x": clamped(i, i.name(b), TINY, None)})["y"]
+    return _node(i, "multiply", factor, log_of)
+
+
+def _entropy(i: Importer, x: Any) -> str:
+    return i.scaled(_times_log(i, x, x), -1)
+
+
+def _power_of(i: Importer, a: Any, b: Any) -> str:
+    """a^b of a above 0, as e^(b log(a))."""
+    return i.node(
+        "exp", {"x": _node(i, "multiply", i.name(b), i.node("log", {"x": i.name(a)})["y"])}
+    )["y"]
+
+
+def _quotient(i: Importer, x: Any, by: Any, rounding_mode: str | None = None) -> str:
+    """A whole one, as far as it is certain.
+
+    raises    DeployError for what is not divided by a power of two
+    """
+    if rounding_mode is None:
+        return i.scaled(i.name(x), 1 / by)
+    if not isinstance(by, (int, float)) or by <= 0 or frexp(by)[0] != 0.5:
+        raise DeployError(
+            f"whole quotients and remainders of {by}; there are those of powers of two, which are "
+            f"exact: take (x / y).floor() or x - y * (x / y).floor(), which go by rounded quotients"
+        )
+    share = i.scaled(i.name(x), 1 / by)
+    return rounded(i, "floor", share) if rounding_mode == "floor" else truncated(i, share)
+
+
+def _remainder(rounding_mode: str) -> Rule:
+    def rule(i: Importer, x: Any, by: Any) -> str:
+        whole = _quotient(i, x, by, rounding_mode)
+        return _node(i, "subtract", i.name(x), i.scaled(whole, by))
+
+    return rule
+
+
 def _log_of_sum(i: Importer, a: Any, b: Any) -> str:
     """log(e^a + e^b) = a + softplus(b - a)."""
     away = _node(i, "subtract", i.name(b), i.name(a))
@@ -155,18 +225,26 @@ def _fraction(i: Importer, x: Any) -> str:
 
 RULES: dict[str, Rule] = {
     "acos": _acos,
+    "acosh": _acosh,
     "asin": _asin,
+    "asinh": _asinh,
     "atan": mapped("atan"),
     "atanh": _atanh,
     "ceil": _ceil,
     "cos": mapped("cos"),
     "cosh": _cosh,
+    "div.Scalar_mode": _quotient,
+    "div.Tensor_mode": _quotient,
     "erf": mapped("erf"),
     "exp": mapped("exp"),
     "exp2": lambda i, x: exponential(i, 2.0, x),
     "expm1": mapped("expm1"),
+    "floor_divide": lambda i, x, by: _quotient(i, x, by, "floor"),
+    "floor_divide.Scalar": lambda i, x, by: _quotient(i, x, by, "floor"),
+    "fmod.Scalar": _remainder("trunc"),
     "floor": lambda i, x: rounded(i, "floor", i.name(x)),
     "frac": _fraction,
+    "hypot": _hypotenuse,
     "log": mapped("log"),
     "log10": _logarithm(10),
     "log1p": mapped("log1p"),
@@ -176,14 +254,20 @@ RULES: dict[str, Rule] = {
     "neg": mapped("neg"),
     "pow.Scalar": exponential,
     "pow.Tensor_Scalar": power,
+    "pow.Tensor_Tensor": _power_of,
+    "pow_.Scalar": power,
     "reciprocal": mapped("reciprocal"),
+    "remainder.Scalar": _remainder("floor"),
     "round": _round,
     "round.decimals": _round,
     "rsqrt": mapped("rsqrt"),
     "sin": mapped("sin"),
+    "special_entr": _entropy,
     "sinh": _sinh,
     "sqrt": mapped("sqrt"),
     "square": lambda i, x: power(i, x, 2),
     "tan": _tan,
     "trunc": lambda i, x: truncated(i, i.name(x)),
+    "xlogy.Scalar_Self": _times_log,
+    "xlogy.Tensor": _times_log,
 }

@@ -155,6 +155,36 @@ def _bilinear_by(i: Importer, x: str, axes: Sequence[tuple[int, int, float]]) ->
     return x
 
 
+def _by_matrices(how: str) -> Rule:
+    """Resizing axis by axis, each a product with the shares that PyTorch gives to lines of ones.
+
+    how    as torch.nn.functional.interpolate calls it
+    """
+
+    def rule(i: Importer, x: Any, size: Any, aligned: bool, scales: Any = None) -> str:
+        shape, y = i.shape(x), i.name(x)
+        factors = scales or [None] * (len(shape) - 2)
+        sizes = size or [floor(n * f) for n, f in zip(shape[2:], factors, strict=True)]
+        for axis, (m, factor) in enumerate(zip(sizes, factors, strict=True), 2):
+            if m != shape[axis]:
+                y = multiplied(i, y, axis, _shares(how, shape[axis], m, factor, aligned))
+        return y
+
+    return rule
+
+
+def _shares(how: str, n: int, m: int, factor: float | None, aligned: bool) -> np.ndarray:
+    """[m, n]: what each of m places takes of each of n."""
+    import torch
+    from torch.nn.functional import interpolate
+
+    ones = torch.eye(n, dtype=torch.float64)[None, :, :, None]
+    given: dict[str, Any] = {"mode": how, "align_corners": aligned}
+    given |= {"size": (m, 1)} if factor is None else {"scale_factor": (factor, 1.0)}
+    found = interpolate(ones, **given)[0, :, :, 0]
+    return np.asarray(found.T.numpy(), np.float32)
+
+
 def _linear(i: Importer, x: Any, weight: Any, bias: Any = None) -> str:
     inputs = {"X": i.name(x), "W": i.name(weight), "bias": i.optional(bias)}
     return i.node("linear_fw", inputs)["Y"]
@@ -271,9 +301,13 @@ def _instance_norm(
     eps: float,
     *_: Any,
 ) -> str:
-    if not use_input_stats or mean is not None:
+    if use_input_stats and mean is not None:
         raise DeployError("running statistics; leave track_running_stats out")
     gamma, beta = _affine(i, weight, bias, i.shape(x)[1])
+    if not use_input_stats:
+        inputs = {"x": i.name(x), "gamma": gamma, "beta": beta}
+        inputs |= {"running_mean": i.name(mean), "running_var": i.name(var)}
+        return i.node("batchnorm_frozen_fw", inputs, eps=eps)["y"]
     return i.node("instancenorm_fw", {"x": i.name(x), "gamma": gamma, "beta": beta}, eps=eps)["y"]
 
 
@@ -353,6 +387,8 @@ RULES: dict[str, Rule] = {
     "mv": _matmul,
     "rms_norm": _rms_norm,
     "upsample_bilinear2d.vec": _bilinear,
+    "upsample_bicubic2d.vec": _by_matrices("bicubic"),
     "upsample_nearest1d.vec": _nearest,
     "upsample_nearest2d.vec": _nearest,
+    "upsample_trilinear3d.vec": _by_matrices("bilinear"),
 }

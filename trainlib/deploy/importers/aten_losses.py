@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainlib.deploy.graph.sequences import DEFAULT_IGNORED
+from trainlib.deploy.graph.sequences import DEFAULT_IGNORED, LEAST_LOG
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped, log_softmax
 from trainlib.deploy.importers.aten_elements import reduced
@@ -246,11 +246,22 @@ def _binary_logits(
 def _binary(i: Importer, x: Any, target: Any, weight: Any = None, reduction: int = MEAN) -> str:
     a, t = _pair(i, x, target)
     if weight is not None or reduction == NONE:
-        raise DeployError(
-            'weights, or reduction "none"; binary_cross_entropy_with_logits takes both'
-        )
+        losses = _binary_of_each(i, a, t)
+        losses = losses if weight is None else _product(i, losses, i.name(weight))
+        return _reduced(i, losses, reduction)
     inputs = {"x": a, "t": t}
     return i.node("bce_loss", inputs, reduction=REDUCTIONS[reduction])["loss"]
+
+
+def _binary_of_each(i: Importer, x: str, t: str) -> str:
+    """-t log(x) - (1 - t) log(1 - x), whose logarithms are not below -100."""
+    one = i.constant([1.0])
+    pairs = ((t, x), (_difference(i, one, t), _difference(i, one, x)))
+    parts = [
+        _product(i, share, clamped(i, i.node("log", {"x": value})["y"], LEAST_LOG, None))
+        for share, value in pairs
+    ]
+    return i.scaled(i.node("add", dict(zip("ab", parts, strict=True)))["y"], -1)
 
 
 def _divergence(

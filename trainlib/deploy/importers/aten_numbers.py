@@ -19,7 +19,14 @@ from trainlib.deploy.importers.aten_layers import product
 from trainlib.deploy.importers.aten_places import ones_at, rows_of
 from trainlib.deploy.importers.aten_pools import extreme
 from trainlib.deploy.importers.aten_sequences import RULES as SEQUENCES
-from trainlib.deploy.importers.aten_shapes import Known, expanded, gathered, part, permuted
+from trainlib.deploy.importers.aten_shapes import (
+    Known,
+    expanded,
+    gathered,
+    part,
+    permuted,
+    replaced,
+)
 
 
 def _one_hot(i: Importer, index: Any, count: int) -> str:
@@ -60,8 +67,8 @@ def chosen_by(i: Importer, ones: str, x: str) -> str:
     return reduced(i, chosen, len(wanted) - 1, False, "sum")
 
 
-def _placed(i: Importer, x: Any, dim: int, index: Any, value: Any = None) -> tuple[str, str]:
-    """What is written, with zeros elsewhere, and 1 where something is; without a value that alone.
+def _placed(i: Importer, x: Any, dim: int, index: Any, value: Any = None) -> tuple[str, str, str]:
+    """What is written, with zeros elsewhere, 1 where something is, and how often that is.
 
     raises    DeployError for an index that leaves some of the other axes out
     """
@@ -77,22 +84,22 @@ def _placed(i: Importer, x: Any, dim: int, index: Any, value: Any = None) -> tup
     turned = permuted(i, i.name(index), order) if known is None else i.constant(known)
     ones = ones_at(i, Known(i, turned), shape[dim])
     last, way = len(shape) - 1, _back(order)
-    some = i.graph.stop(clamped(i, reduced(i, ones, last, False, "sum"), None, 1.0))
+    count = i.graph.stop(reduced(i, ones, last, False, "sum"))
+    some = i.graph.stop(clamped(i, count, None, 1.0))
+    where_some = permuted(i, some, way), permuted(i, count, way)
     if value is None:
-        return permuted(i, some, way), permuted(i, some, way)
-    source = i.graph.reshaped(
-        permuted(i, i.name(value), order), (*own[:dim], *own[dim + 1 :], own[dim], 1)
-    )
+        return where_some[0], *where_some
+    source = permuted(i, i.name(value), order)
+    source = i.graph.reshaped(source, (*own[:dim], *own[dim + 1 :], own[dim], 1))
     written = kept(i, ones, expanded(i, source, i.graph.values[ones].shape))
-    y = reduced(i, written, last, False, "sum")
-    return permuted(i, y, way), permuted(i, some, way)
+    return permuted(i, reduced(i, written, last, False, "sum"), way), *where_some
 
 
 def _scatter(i: Importer, x: Any, dim: int, index: Any, value: Any, **_: Any) -> str:
     """A number, or a value's elements, at places along an axis."""
     if isinstance(value, (int, float)):
         return where(i, Known(i, _placed(i, x, dim, index)[1]), value, x)
-    written, some = _placed(i, x, dim, index, value)
+    written, some, *_count = _placed(i, x, dim, index, value)
     rest = where(i, Known(i, some), 0.0, x)
     return i.node("add", {"a": rest, "b": written})["y"]
 
@@ -117,19 +124,47 @@ def _index_add(i: Importer, x: Any, dim: int, index: Any, value: Any, *, alpha: 
 def _index_put(
     i: Importer, x: Any, indices: Sequence[Any], value: Any, accumulate: bool = False
 ) -> str:
-    """At places that are known before the run, another value, or one more."""
-    shape = i.shape(x)
-    numbers = np.arange(prod(shape), dtype=np.int32).reshape(shape)
+    """Where a mask is true, or at places that are known before the run, another value, or one more.
+
+    raises    DeployError for a place that is written to twice, and for what is computed otherwise
+    """
+    shape, first = i.shape(x), indices[0]
+    if len(indices) == 1 and not i.is_array(first) and i.is_truth(first):
+        if i.graph.values[i.name(value)].elements > 1 or accumulate:
+            raise DeployError(
+                "several values where a mask is true: how many it takes is not known; take "
+                "torch.where"
+            )
+        own = (*i.shape(first), *(1 for _ in shape[len(i.shape(first)) :]))
+        return where(i, Known(i, i.graph.reshaped(i.name(first), own)), value, x)
+    numbers = np.arange(prod(shape)).reshape(shape)
     places = numbers[tuple(slice(None) if n is None else i.array(n) for n in indices)]
     if len(set(places.flat)) < places.size and not accumulate:
         raise DeployError("a place that is written to twice; let each be there once")
-    rows = i.graph.reshaped(expanded(i, i.name(value), places.shape), (places.size, 1))
-    given = {"index": i.constant(places.reshape(-1)), "dy": rows}
-    written = i.graph.reshaped(i.node("put", given, entries=prod(shape))["dtable"], shape)
-    if accumulate:
-        return i.node("add", {"a": i.name(x), "b": written})["y"]
-    rest = where(i, Known(i, i.constant(np.isin(numbers, places).astype(np.float32))), 0.0, x)
-    return i.node("add", {"a": rest, "b": written})["y"]
+    return replaced(i, i.name(x), places, i.name(value), adds=accumulate)
+
+
+def _scatter_reduce(
+    i: Importer, x: Any, dim: int, index: Any, value: Any, reduce: str, *, include_self: bool = True
+) -> str:
+    """Sums and means.
+
+    raises    DeployError for others
+    """
+    if reduce not in ("sum", "mean"):
+        raise DeployError(f"reduce={reduce!r}; there are sum and mean")
+    written, some, count = _placed(i, x, dim, index, value)
+    before = i.name(x) if include_self else where(i, Known(i, some), 0.0, x)
+    total = i.node("add", {"a": before, "b": written})["y"]
+    if reduce == "sum":
+        return total
+    own = (
+        i.constant([1.0])
+        if include_self
+        else i.node("subtract", {"a": i.constant([1.0]), "b": some})["y"]
+    )
+    whole = i.graph.stop(i.node("add", {"a": count, "b": own})["y"])
+    return i.node("divide", {"a": total, "b": whole})["y"]
 
 
 def _rows(i: Importer, x: Any, index: Any) -> str:
@@ -233,14 +268,11 @@ RULES: dict[str, Rule] = {
     "embedding_bag.padding_idx": _bag,
     "gather": _gather,
     "index_add": _index_add,
-    "index_add_": _index_add,
     "index_put": _index_put,
-    "index_put_": _index_put,
     "one_hot": _one_hot,
     "scatter.src": _scatter,
     "scatter.value": _scatter,
-    "scatter_.src": _scatter,
-    "scatter_.value": _scatter,
     "scatter_add": _scatter_add,
-    "scatter_add_": _scatter_add,
+    "scatter_reduce.two": _scatter_reduce,
+    "take_along_dim": lambda i, x, index, dim: _gather(i, x, dim, index),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_choices import above, differs, negation, where
 from trainlib.deploy.importers.aten_elements import reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
@@ -96,6 +97,30 @@ def _kth(i: Importer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> t
     return i.graph.reshaped(last[0], own), i.graph.stop(i.graph.reshaped(last[1], own))
 
 
+def _quantile(
+    i: Importer,
+    x: Any,
+    q: float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> str:
+    """Between two elements in order, by the share that lies between them."""
+    if interpolation != "linear":
+        raise DeployError(f"interpolation={interpolation!r}; there is linear")
+    if dim is None:
+        x, dim = Known(i, i.graph.reshaped(i.name(x), (i.graph.values[i.name(x)].elements,))), 0
+    place = q * (i.shape(x)[dim] - 1)
+    first = int(place)
+    low = _kth(i, x, first + 1, dim, keepdim)[0]
+    if place == first:
+        return low
+    high = _kth(i, x, first + 2, dim, keepdim)[0]
+    parts = i.scaled(low, 1 - (place - first)), i.scaled(high, place - first)
+    return i.node("add", dict(zip("ab", parts, strict=True)))["y"]
+
+
 def _median_of_axis(i: Importer, x: Any, dim: int, keepdim: bool = False) -> tuple[str, str]:
     return _kth(i, x, (i.shape(x)[dim] + 1) // 2, dim, keepdim)
 
@@ -105,6 +130,7 @@ RULES: dict[str, Rule] = {
     "kthvalue": _kth,
     "median": _median,
     "median.dim": _median_of_axis,
+    "quantile.scalar": _quantile,
     "sort": _sort,
     "sort.stable": _sort_stably,
     "topk": _topk,

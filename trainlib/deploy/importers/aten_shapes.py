@@ -256,12 +256,11 @@ def _same(i: Importer, x: Any, *_: Any, **__: Any) -> str:
 def _slice_scatter(
     i: Importer, x: Any, piece: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> str:
-    """A value with one piece of it replaced: what is before and after that, around the other.
-
-    raises    DeployError for a step
-    """
+    """A value with one piece of it replaced: what is before and after that, around the other."""
     if step != 1:
-        raise DeployError(f"a step of {step} in a slice that is written; join what is written")
+        numbers = np.arange(prod(i.shape(x)), dtype=np.int32).reshape(i.shape(x))
+        cut = tuple(slice(None) for _ in range(dim % numbers.ndim))
+        return replaced(i, i.name(x), numbers[(*cut, slice(start, end, step))], i.name(piece))
     shape, dim = i.shape(x), dim % len(i.shape(x))
     first, last, _ = slice(start, end).indices(shape[dim])
     around = [i.name(piece)]
@@ -270,6 +269,29 @@ def _slice_scatter(
     if last < shape[dim]:
         around.append(_slice(i, x, dim, last, shape[dim]))
     return joined(i, around, dim)
+
+
+def replaced(i: Importer, x: str, places: np.ndarray, piece: str, *, adds: bool = False) -> str:
+    """A value with others at places that are known, or with those added there.
+
+    places    numbers of elements of x
+    """
+    shape = i.graph.values[x].shape
+    rows = i.graph.reshaped(expanded(i, piece, places.shape), (places.size, 1))
+    given = {"index": i.constant(places.reshape(-1).astype(np.int32)), "dy": rows}
+    written = i.graph.reshaped(i.node("put", given, entries=prod(shape))["dtable"], shape)
+    if not adds:
+        stays = np.ones(prod(shape), np.float32)
+        stays[places.reshape(-1)] = 0
+        x = i.node("relu_bw", {"x": i.constant(stays.reshape(shape)), "dy": x})["dx"]
+    return i.node("add", {"a": x, "b": written})["y"]
+
+
+def _diagonal_scatter(
+    i: Importer, x: Any, piece: Any, offset: int = 0, first: int = 0, second: int = 1
+) -> str:
+    numbers = np.arange(prod(i.shape(x))).reshape(i.shape(x))
+    return replaced(i, i.name(x), np.diagonal(numbers, offset, first, second), i.name(piece))
 
 
 def _select_scatter(i: Importer, x: Any, piece: Any, dim: int, index: int) -> str:
@@ -295,7 +317,7 @@ RULES: dict[str, Rule] = {
     "contiguous": _same,
     "copy": _filled,
     "detach": _stopped,
-    "detach_": _stopped,
+    "diagonal_scatter": _diagonal_scatter,
     "expand": lambda i, x, sizes, **_: expanded(i, i.name(x), sizes),
     "expand_as": lambda i, x, other: expanded(i, i.name(x), i.shape(other)),
     "fill.Scalar": _filled,

@@ -84,9 +84,19 @@ class NoKernelError(DeployError):
     """An operator has neither a kernel nor a rule that composes it of kernels."""
 
 
+def rule_of(operator: str) -> Rule | None:
+    """The rule for an operator, and for the one that does the same in place."""
+    name, dot, overload = operator.partition(".")
+    if operator in ATEN or not name.endswith("_") or name.endswith("__"):
+        return ATEN.get(operator)
+    return ATEN.get(f"{name[:-1]}{dot}{overload}")
+
+
 def has_rule(operator: str) -> bool:
     """Is there a rule for an operator?"""
-    return operator in ATEN or operator in MOVES or operator.partition(".")[0] in FILLED
+    return (
+        rule_of(operator) is not None or operator in MOVES or operator.partition(".")[0] in FILLED
+    )
 
 
 def graph_of_program(
@@ -188,7 +198,9 @@ def _stand_in(graph: Graph, name: str, result: Any) -> Any:
     """A value like what a node that is refused would give, so that those after it can be read."""
     if isinstance(result, (tuple, list)):
         return tuple(_stand_in(graph, name, part) for part in result)
-    if not isinstance(result, torch.Tensor) or not result.numel():
+    if not isinstance(result, torch.Tensor):
+        return None
+    if any(isinstance(size, torch.SymInt) for size in result.shape) or not result.numel():
         return None
     dtype = "float32" if result.is_floating_point() else "int32"
     return graph.add(graph.fresh(name), tuple(result.shape) or (1,), "temporary", dtype)
@@ -198,7 +210,7 @@ def _call(importer: Importer, node: Any) -> None:
     """Add what a node computes."""
     layer = importer.layer = _layer(node)
     operator = operator_of(node)
-    rule = ATEN.get(operator)
+    rule = rule_of(operator)
     is_of_loss = len(node.meta.get("nn_module_stack", ())) == 1
     where = f"{'the loss' if is_of_loss else f'layer {layer}'}: {operator}"
     if _is_of_values(node):

@@ -17,7 +17,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import torch
-from torch.export import ExportedProgram, default_decompositions, export
+from torch.export import export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from trainlib.deploy.graph.values import DeployError, Graph, kind_of, raise_all
@@ -25,14 +25,9 @@ from trainlib.deploy.importers.exported_graph import (
     TENSORS_ALONE,
     NoKernelError,
     graph_of_program,
-    has_rule,
 )
-from trainlib.deploy.importers.torch_program import (
-    CHANGED,
-    operator_of,
-    plain,
-    recomposed,
-)
+from trainlib.deploy.importers.torch_decomposed import Decomposed
+from trainlib.deploy.importers.torch_program import CHANGED, plain
 
 NORM = torch.nn.modules.batchnorm._NormBase
 
@@ -80,7 +75,9 @@ def graph_of(
     try:
         with catch_warnings(), _quiet():
             simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
-            program = export(wrapped, (x, target))
+            program = plain(export(wrapped, (x, target)))
+    except DeployError:
+        raise
     except Exception as error:
         _check_norms(module)
         _run_once(wrapped, x, target)
@@ -89,15 +86,18 @@ def graph_of(
         raise DeployError(
             f"{type(module).__name__}: torch.export cannot capture it{_place(error)}: {reason}"
         ) from None
-    firsts, program = _firsts(wrapped), plain(program)
+    firsts = _firsts(wrapped)
     _check_buffers(wrapped, x, target)
     try:
         return graph_of_program(program, firsts)
     except NoKernelError as refused:
         try:
-            return graph_of_program(_decomposed(program), firsts)
+            composed = Decomposed(program)
+            found = graph_of_program(composed.whole(), firsts)
         except Exception:  # of torch, too, or of what has no kernel either
-            raise refused from None
+            raise composed.refusal(firsts) or refused from None
+    composed.check(wrapped, x, target)
+    return found
 
 
 @contextmanager
@@ -216,20 +216,3 @@ def _firsts(module: torch.nn.Module) -> dict[str, str]:
         for name, tensor in every(remove_duplicate=False):
             found[name] = seen.setdefault(id(tensor), name)
     return found
-
-
-def _decomposed(program: ExportedProgram) -> ExportedProgram:
-    """The program whose operators without a rule are decomposed, where PyTorch has a way."""
-    ways = default_decompositions()
-    tried: set[Any] = set()
-    while unknown := _unknown(program) - tried:
-        tried |= unknown
-        if known := {target: ways[target] for target in unknown if target in ways}:
-            program = recomposed(program, known)
-    return program
-
-
-def _unknown(program: ExportedProgram) -> set[Any]:
-    """Operators without a rule."""
-    calls = [node for node in program.graph.nodes if node.op == "call_function"]
-    return {node.target for node in calls if not has_rule(operator_of(node))}

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missin
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from tests.trainlib.deploy.importers.test_torch import Of, check, check_module  # noqa: E402
+from tests.trainlib.deploy.importers.test_torch import Of, check, check_module, interpreted  # noqa: E402
 from trainlib.deploy import SGD, DeployError, deploy  # noqa: E402
 from trainlib.deploy.importers.torch_graph import graph_of  # noqa: E402
 
@@ -19,6 +19,61 @@ def functions(m, x):
     z = 2**y + torch.exp2(-y) + torch.cosh(y) + torch.tan(y / 4) + torch.logit(y.sigmoid())
     z = z + torch.log2(y.abs() + 1) - torch.log10(y.abs() + 2) + torch.logit(y, 0.2)
     return z + y.relu() ** 2.5 + (y.abs() + 1) ** -0.75 + (y * y + 1) ** 1.25
+
+
+def in_place(m, x):
+    y = F.relu6(m.first(x), inplace=True) + m.first(x).tanh_() + m.first(x).pow_(2)
+    z = F.selu(m.first(x), inplace=True) + m.first(x).clamp_(-1, 0.5) * m.first(x).sigmoid_()
+    y = y + z.unsqueeze_(0).neg_()[0].exp_() + m.first(x).round_() * y
+    return y + m.first(x).abs_().add_(1).sqrt_()
+
+
+def by_values(m, x):
+    """Limits and exponents that learn, signs, truth values, and quotients by powers of two."""
+    y = m.first(x)
+    z = torch.clamp(y, max=m.limit.weight[0]) + torch.clamp(y, m.limit.weight[1], x.abs())
+    z = (
+        z
+        + (y.abs() + 0.5) ** m.limit.weight[0]
+        + torch.copysign(y, x) * torch.xlogy(y * y, y.exp())
+    )
+    z = z + torch.hypot(y, x) + torch.special.entr(y.sigmoid()) + y % 0.5 + torch.fmod(y, 0.25)
+    z = z + ((y > 0) ^ (x > 0)) * y * torch.div(y, 0.5, rounding_mode="floor")
+    z = z + torch.asinh(4 * y) + torch.acosh(y.exp() + 1) + (y * 0).asinh() * y
+    return z * (y > 0).any(1, keepdim=True) * (y > -9).all() + sum(
+        torch.std_mean(y, 1, keepdim=True)
+    )
+
+
+def written(m, x):
+    """Where a mask is true, in steps, along a diagonal."""
+    y = m.first(x) * 1
+    y[y > 0.3] = 0.5
+    y[:, ::2] = m.first(x)[:, 1::2]
+    z = torch.diagonal_scatter(y, x[0, :3]).scatter_reduce(
+        1, torch.tensor([[0, 0], [1, 1], [3, 2]]), y[:, :2], "mean"
+    )
+    return z + y.quantile(0.3, 1, keepdim=True) + y.narrow(1, 0, 1).broadcast_to(3, 4).ravel()[:4]
+
+
+def quantised(m, x):
+    """Whole multiples of a scale, whose gradient goes straight through."""
+    y = torch.fake_quantize_per_tensor_affine(m.first(x), 0.125, 1, -4, 3)
+    return F.alpha_dropout(F.rrelu(y), 0.5, training=False) + y
+
+
+def resized(m, x):
+    y = F.interpolate(m.first(x), size=(7, 5), mode="bicubic")
+    y = F.interpolate(y, scale_factor=1.5, mode="bicubic", align_corners=True)
+    z = F.interpolate(y[:, None], size=(3, 4, 6), mode="trilinear", align_corners=False)
+    return F.instance_norm(z[:, 0], m.mean, m.var, use_input_stats=False)
+
+
+class Resized(Of):
+    def __init__(self, forward, **layers):
+        super().__init__(forward, **layers)
+        self.register_buffer("mean", torch.rand(3))
+        self.register_buffer("var", torch.rand(3) + 0.5)
 
 
 def angles(m, x):
@@ -87,6 +142,11 @@ MODULES = {
     "functions": (Of(functions, first=nn.Linear(4, 4)), (3, 4)),
     "angles": (Of(angles, first=nn.Linear(4, 4)), (3, 4)),
     "whole": (Of(whole, first=nn.Linear(4, 4)), (3, 4)),
+    "in place": (Of(in_place, first=nn.Linear(4, 4)), (3, 4)),
+    "by values": (Of(by_values, first=nn.Linear(4, 4), limit=nn.Embedding(2, 4)), (3, 4)),
+    "written": (Of(written, first=nn.Linear(4, 4)), (3, 4)),
+    "quantised": (Of(quantised, first=nn.Linear(4, 4)), (3, 4)),
+    "resized": (Resized(resized, first=nn.Conv2d(1, 2, 2)), (2, 1, 4, 5)),
     "products": (Of(products, first=nn.Linear(4, 4)), (3, 4)),
     "distances": (Of(distances, first=nn.Linear(4, 2)), (2, 3, 4)),
     "windows": (Of(windows, first=nn.Conv2d(1, 3, 1)), (2, 1, 5, 6)),
@@ -198,6 +258,40 @@ def test_what_other_operators_make_is_right_on_the_chip():
         deployed.train([(x, torch.tensor([3, 4]))])
 
 
+def test_an_alpha_dropout_keeps_the_mean_and_the_variance():
+    module = nn.Sequential(nn.Linear(4, 2000, bias=False), nn.AlphaDropout(0.3))
+    with torch.no_grad():
+        module[0].weight.copy_(torch.randn(2000, 4) / 2)
+    x = torch.ones(1, 4)
+    graph, _ = graph_of(module, F.mse_loss, x, torch.zeros(1, 2000))
+    interpreter, _ = interpreted(graph, x, torch.zeros(1, 2000))
+    y = interpreter.get(next(node for node in graph.nodes if node.op == "mse_loss").inputs["x"])
+    assert (abs(y.mean()) < 0.1, abs(y.var() - 1) < 0.15) == (True, True)
+
+
+def test_what_pytorch_composes_of_others_wrongly_is_refused():
+    """Its multi-label margin with a target that ends early."""
+    target = torch.tensor([[1, 0, -1, 0, 0]] * 3)
+    message = "multilabel_margin_loss: PyTorch composes it of other operators, which give a loss of"
+    with pytest.raises(DeployError, match=message):
+        graph_of(
+            *(nn.Linear(4, 5), lambda y, t: F.multilabel_margin_loss(y, target) + 0 * t.sum()),
+            *(torch.randn(3, 4), torch.zeros(1)),
+        )
+
+
+def test_a_refusal_names_no_operator_that_others_make():
+    """einsum is put together from others: it is not what is missing."""
+    module = Of(
+        lambda m, x: torch.einsum("bi,bi->b", m.first(x), x.lgamma()) + x.moveaxis(0, 1).sum(),
+        first=nn.Linear(4, 4),
+    )
+    with pytest.raises(DeployError) as refused:
+        graph_of(module, F.mse_loss, torch.rand(3, 4), torch.rand(3))
+    assert str(refused.value).startswith("layer lgamma: lgamma: there is no kernel")
+    assert "\n" not in str(refused.value)
+
+
 REFUSED = {
     "index": (
         lambda y, t: y[torch.tensor([2, 1, 0]), t].sum(),
@@ -207,6 +301,15 @@ REFUSED = {
     "scatter": (
         lambda y, t: torch.zeros(3, 4).scatter(1, t.view(1, 3), 1.0).sum() + y.sum(),
         "an index of [1, 3] for [3, 4]; all axes but the one that places are along, 1, are as long",
+    ),
+    "values at a mask": (
+        lambda y, t: (z := y * 1, z.__setitem__(z > 0, y[y > 0]), z.sum() + t.sum())[2],
+        "what is computed says how many elements there are",
+    ),
+    "remainder": (lambda y, t: (y % 0.3).sum() + t.sum(), "there are those of powers of two"),
+    "slopes": (
+        lambda y, t: F.rrelu(y, training=True).sum() + t.sum(),
+        "random slopes; take leaky_relu, or its evaluation mode",
     ),
     "distance": (
         lambda y, t: torch.cdist(y, y, p=3).sum() + t.sum(),
