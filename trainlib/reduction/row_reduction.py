@@ -13,7 +13,7 @@ from functools import partial
 from math import inf, prod
 from typing import Any, Literal
 
-from firmware.builder import LT, Kernel, Register
+from firmware.builder import GE, LT, Kernel, Register
 from firmware.lanes import Lane, Lanes, load_constant
 from firmware.registers import ZERO
 from firmware.team import Group, Team
@@ -31,6 +31,7 @@ Part = Literal["all", "words", "other"]
 NEUTRAL = {"sum": 0.0, "max": -inf}
 
 CORES = 16  # the most there are
+SCALE = 1 << 8  # of reciprocals, by which numbers of cores are divided
 REDUCTIONS, KINDS = 3, 2  # of a row, and results of each
 PARTIALS = Tensor((REDUCTIONS * KINDS * CORES,), "scratch")
 """Where what cores have found meets."""
@@ -89,7 +90,8 @@ class Rows:
             [total] = rows.reduce(["x"], add, ["sum"])
             rows.sweep(["x"], ["y"], body)
 
-    The first dimension of rows is partitioned if is_ordered, else the one that is best.
+    The first dimension of rows is partitioned if is_ordered, else the one that is best; or both of
+    two, as one: then cores have rows that are `groups` apart.
 
     aligns     rows of an odd number of halves may begin in the middle of a word: all but one of
                their elements are words, and that one, their first or their last, comes after these
@@ -119,15 +121,25 @@ class Rows:
         self.reductions = 0
         steps = list(dict.fromkeys(f.rows for f in fields.values() if any(f.rows)))
         space = tuple(rows), [Operand(0, s) for s in steps]
+        least = merged(*space)
         for self.groups in (team.cores // sharing, 1):
-            ordered = space if is_ordered else partitioned(*merged(*space), self.groups)
-            self.dims, operands = ordered
+            self.dims, operands = space if is_ordered else partitioned(*least, self.groups)
+            self.inner = 0  # size of the second of two dimensions that are partitioned as one
+            if not is_ordered and len(least[0]) == 2 and self._are_better_together(least[0]):
+                (_, self.inner), operands = least
+                self.dims = (prod(least[0]),)
             if not self.by_columns or self.dims[0] % self.groups == 0:
                 break
         self.own = Group(team, sharing) if self.by_columns and self.groups > 1 else team
         self.steps = [operand.steps for operand in operands]
         self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
+        self.place = k.x() if self.inner else ZERO  # in the second dimension
         self.scratch = k.x()
+
+    def _are_better_together(self, dims: Sequence[int]) -> bool:
+        """Has the slowest core fewer rows of both as one than of the one that is best?"""
+        together = -(-prod(dims) // self.groups)
+        return together < -(-self.dims[0] // self.groups) * prod(self.dims[1:])
 
     @contextmanager
     def each(self) -> Iterator[None]:
@@ -153,12 +165,15 @@ class Rows:
             self.own.number(core)
         elif self.groups > 1:
             self.team.core(core)
-        for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
-            if self.groups > 1:
-                k.li(offset, steps[0])
-                k.mul(offset, offset, core)
-            else:
-                k.li(offset, 0)
+        if self.inner:
+            self._start_together(core)
+        else:
+            for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+                if self.groups > 1:
+                    k.li(offset, steps[0])
+                    k.mul(offset, offset, core)
+                else:
+                    k.li(offset, 0)
         if more:
             k.sltiu(count, core, more)
             k.addi(count, count, least)
@@ -178,10 +193,45 @@ class Rows:
                 yield
             if counts[level] == ZERO and not level:
                 return
+            if self.inner:
+                self._step_together()
+                return
             for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
                 inside = self.dims[level + 1] * steps[level + 1] if steps[level + 1 :] else 0
                 step = steps[level] * (1 if level else self.groups)
                 k.add_constant(offset, offset, step - inside, self.scratch)
+
+    def _start_together(self, core: Register) -> None:
+        """Load the offsets of the row of the core's number, and its place."""
+        k = self.k
+        with k.scope():
+            outside, step = k.x(2)
+            k.li(step, -(-SCALE // self.inner))
+            k.mul(outside, core, step)
+            k.srli(outside, outside, SCALE.bit_length() - 1)
+            k.li(step, self.inner)
+            k.mul(step, step, outside)
+            k.sub(self.place, core, step)
+            for offset, (outer, inner) in zip(self.offsets.values(), self.steps, strict=True):
+                k.li(step, outer)
+                k.mul(offset, outside, step)
+                k.li(step, inner)
+                Lanes(k, 1).pulp("mac", rd=offset, rs1=self.place, rs2=step)
+
+    def _step_together(self) -> None:
+        """Go to the row that is `groups` further on."""
+        k, (outside, inside) = self.k, divmod(self.groups, self.inner)
+        steps = [*zip(self.offsets.values(), self.steps, strict=True)]
+        for offset, (outer, inner) in steps:
+            k.add_constant(offset, offset, outside * outer + inside * inner, self.scratch)
+        if not inside:
+            return
+        k.addi(self.place, self.place, inside)
+        k.li(self.scratch, self.inner)
+        with k.if_(GE, self.place, self.scratch):
+            k.sub(self.place, self.place, self.scratch)
+            for offset, (outer, inner) in steps:
+                k.add_constant(offset, offset, outer - self.inner * inner, self.scratch)
 
     def _operand(self, name: str) -> Operand:
         field = self.fields[name]

@@ -5,7 +5,7 @@ import pytest
 
 from firmware.builder import KernelError
 from soc.chip.spec import load_chip
-from tests.trainlib.primitives import check, check_in_registers, check_with_torch
+from tests.trainlib.primitives import WARM, check, check_in_registers, check_with_torch
 from trainlib.launch import checked, launch, program
 from trainlib.norm.variants import NORMS
 from trainlib.primitive.element import BF16, F16
@@ -54,6 +54,31 @@ def test_every_map_and_split_is_right(name, pass_, point):
 @pytest.mark.sampled
 def test_every_row_and_split_is_right(name, pass_, point):
     check(f"{name}_{pass_}_f32", point)
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "cores"), [(3, 11, 8), (2, 5, 8), (9, 5, 7), (5, 3, 2), (3, 34, 16), (4, 6, 8)]
+)
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("name", ["instancenorm", "groupnorm"])
+@pytest.mark.parametrize("pass_", ["fw", "bw", "apply"])
+@pytest.mark.sampled
+def test_rows_of_images_and_channels_that_are_shared_as_one_dimension_are_right(
+    name, pass_, layout, b, c, cores
+):
+    point = {"b": b, "c": c, "hw": 20, "groups": c, "layout": layout, "cores": cores}
+    chip = load_chip("pulp", {"cores": cores, "dma.ports": cores})
+    _, report = launch(f"{name}_{pass_}_f32", arguments(name, point), chip, guard=64)
+    assert report.is_correct
+    assert report.stray_writes == []
+
+
+def test_each_core_has_a_row_of_images_and_channels():
+    """Ten channels of four images are five rows a core, not eight."""
+    cycles = [
+        launch("instancenorm_fw_f32", {"b": 4, "c": c, "hw": 256}, WARM)[1].cycles for c in (10, 16)
+    ]
+    assert cycles[0] < cycles[1] * 5.5 / 8
 
 
 @pytest.mark.parametrize("channels", [2, 4])
