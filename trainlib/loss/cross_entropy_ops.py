@@ -294,7 +294,7 @@ def family(element: Element) -> Family:
         lambda point: [Dim("b", point.b, is_summed=True)],
         _cross_entropy_boxes,
         lambda _, shape: {"b": shape["b"]},
-        lambda shape: SCRATCH | dict.fromkeys("smw", WORD * shape["b"]),
+        lambda _, shape: SCRATCH | dict.fromkeys("smw", WORD * shape["b"]),
         partial(_cross_entropy_part, element),
     )
 

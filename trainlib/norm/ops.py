@@ -17,6 +17,7 @@ from trainlib.norm.row_norm import How
 from trainlib.norm.variants import (
     LIKE_X,
     NORMS,
+    OF_CHANNELS,
     Axes,
     BatchArguments,
     Layout,
@@ -28,7 +29,7 @@ from trainlib.primitive.element import ELEMENTS
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.phases import Phase, Phases
 from trainlib.primitive.slices import Axis, Sized, TileShape, Window
-from trainlib.primitive.tensor import Addresses, Arrays, Role, Tensor, Tensors
+from trainlib.primitive.tensor import WORD, Addresses, Arrays, Role, Tensor, Tensors
 from trainlib.primitive.tile_spec import Dim
 from trainlib.primitive.uniform_tiles import tiled
 from trainlib.reduction.row_reduction import PARTIALS, SCRATCH
@@ -124,8 +125,12 @@ class Step:
         of = self.norm.arguments, self.tensors, self.expected, no_macs, self.emit
         name = f"{self.norm.name}_{direction}_{self.norm.element.name}"
         family = Family(name, *of, draw=self.draw, phases=self.passes)
-        how = _smaller, SCRATCH, self.emit_part
+        how = _smaller, self.scratch, self.emit_part
         return tiled(family, self.dims, self.boxes, *how, work=self.work)
+
+    def scratch(self, point: Any, sizes: Sized) -> dict[str, Any]:
+        """Bytes of further buffers of a tile."""
+        return dict(SCRATCH)
 
     def work(self, point: Any) -> Callable[[Sized], Any]:
         """Cycles of a tile, about, given its size."""
@@ -321,7 +326,25 @@ class Backward(Step):
             "dx": self.like_x(point, "out"),
             **{name: Tensor(gamma, "out") for name in ("dgamma", *self.centred("dbeta"))},
             "partials": PARTIALS,
+            **{name: Tensor((n,), "scratch") for name, n in self._between(point).items()},
         }
+
+    def _between(self, point: Any) -> dict[str, int]:
+        """Words that are between sums and slopes, by name."""
+        layout = self.norm.layout(point)
+        if not layout.is_by_channels:
+            return {}
+        shape = {axes: prod(layout.shape(axes)) for axes in (layout.means, layout.channels)}
+        found = dict.fromkeys(("products", "sums"), shape[layout.means])
+        if point.b > 1:
+            found |= dict.fromkeys(OF_CHANNELS, shape[layout.channels])
+        return found
+
+    def scratch(self, point: Any, sizes: Sized) -> dict[str, Any]:
+        """Bytes of further buffers of a tile."""
+        groups = getattr(point, "groups", 1)
+        words = self._between(point)
+        return SCRATCH | {n: WORD * (count // groups) * sizes["c"] for n, count in words.items()}
 
     def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
         """Gradients."""
@@ -361,6 +384,8 @@ class Backward(Step):
 
     def views(self, layout: Layout) -> list[tuple[Axes, int, int]]:
         """Sums and slopes; of parameters' gradients too, if elements have gammas of their own."""
+        if layout.is_by_channels:
+            return [(layout.channels, 1, BACKWARD)]
         if layout.has_own_gammas:
             return [(layout.gamma, 1, SUMS), (layout.rows, 1, BACKWARD)]
         return [(layout.rows, 1, BACKWARD)]

@@ -1,13 +1,14 @@
 """Normalisations of rows that are whole in L1, forward and backward. See trainlib.norm.row_norm."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.elementwise.fill import fill_f32
 from trainlib.norm.row_norm import How, RowNorm
-from trainlib.norm.variants import Layout
+from trainlib.norm.variants import OF_CHANNELS, Axes, Layout
 from trainlib.primitive.tensor import Addresses
 from trainlib.reduction.row_view import View
 
@@ -42,8 +43,11 @@ def backward(
     adds    to dgamma and dbeta, if layout.has_own_gammas
 
     at      addresses: x, dy, gamma, mean, rstd (or running_mean, running_var), dx, dgamma, dbeta,
-            partials; RMS norm: no mean, dbeta
+            partials; RMS norm: no mean, dbeta; where a mean is of channels: see _by_channels
     """
+    if layout.is_by_channels:
+        _by_channels(k, team, layout, at, how)
+        return
     if layout.has_own_gammas:
         _emit(k, team, layout.view(at, layout.gamma), how, partial(_parameters, adds=adds))
         team.barrier()  # the parts of sums meet in the same place; dx may replace dy
@@ -56,6 +60,36 @@ def backward(
         team.barrier()
     view = layout.view(at, layout.rows, is_ordered=is_shared)
     _emit(k, team, view, how, partial(_gradients, adds=is_shared))
+
+
+def _by_channels(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
+    """The same where a mean is of channels: each is summed up once, for its gamma and the mean.
+
+    at    addresses: products and sums, too; of several images channel_products and channel_sums
+    """
+    is_single = not set(OF_CHANNELS) <= set(at)
+    if is_single:  # sums of channels are those of parameters
+        at = {**at, **dict(zip(OF_CHANNELS, (at["dgamma"], at["dbeta"]), strict=True))}
+    how = replace(how, count=layout.count)
+    means, gamma, channels = layout.means, layout.gamma, layout.channels
+    in_mean = tuple(axis for axis in gamma if axis not in means)
+    images = tuple(axis for axis in means if axis not in gamma)
+    x = ["x", "dy", "mean", "rstd", *(["y"] if how.relu else [])]
+
+    def emit(work: Callable[[RowNorm], None], names: list[str], *axes: Axes, **more: int) -> None:
+        own = {name: at[name] for name in (*names, "partials")}
+        _emit(k, team, layout.view(own, *axes), how, work, **more)
+
+    emit(_channels, [*x, *OF_CHANNELS], channels)
+    team.barrier()
+    names = ["gamma", "rstd", "products", "sums"]
+    emit(RowNorm.store_sums_of_channels, [*OF_CHANNELS, *names], means, in_mean)
+    team.barrier()
+    if not is_single:
+        names = ["dgamma", "dbeta"]
+        emit(RowNorm.store_sums_of_images, [*OF_CHANNELS, *names], gamma, images)
+        team.barrier()
+    emit(_channel_slopes, [*x, "gamma", "products", "sums", "dx"], channels, reductions=0)
 
 
 def _emit(
@@ -111,6 +145,20 @@ def _gradients(norm: RowNorm, *, adds: bool) -> None:
             norm.frozen_slope(factor)
         else:
             norm.slope(mean, rstd, factor, products, sums)
+
+
+def _channels(norm: RowNorm) -> None:
+    with norm.rows.each():
+        found = norm.sums(*norm.load_means())
+        for name, total in zip(OF_CHANNELS, found, strict=True):
+            norm.rows.store(name, total)
+
+
+def _channel_slopes(norm: RowNorm) -> None:
+    with norm.rows.each():
+        mean, rstd = norm.load_means()
+        factor = norm.factor(rstd)
+        norm.single_slope(mean, factor, norm.rows.load("products"), norm.rows.load("sums"))
 
 
 def _parameters(norm: RowNorm, *, adds: bool) -> None:

@@ -312,19 +312,64 @@ class RowNorm:
             k.fsgnjn_s(total, total, total)
         k.fmul_s(products, products, rstd)
 
+        def single() -> None:
+            self.single_slope(mean, factor, products, sums)
+
+        if self.how.in_pairs:
+            self.pairs.slope(mean, rstd, factor, products, sums, single)
+        else:
+            single()
+
+    def single_slope(
+        self, mean: Register | None, factor: Register, products: Register, sums: Register
+    ) -> None:
+        """dx = factor dy + (x - mean) products + sums, one by one."""
+
         def body(v: Lanes, x: Lane, dy: Lane) -> list[Lane]:
             v.fsub_s(x, x, mean)
             v.fmadd_s(dy, dy, factor, sums)
             v.fmadd_s(dy, x, products, dy)
             return [dy]
 
-        def single() -> None:
-            self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
+        self.rows.sweep(["x", "dy"], ["dx"], body, mask=self._mask)
 
-        if self.how.in_pairs:
-            self.pairs.slope(mean, rstd, factor, products, sums, single)
-        else:
-            single()
+    # Backward, where a mean is of channels that have a gamma each
+
+    def store_sums_of_channels(self) -> None:
+        """Store, for each mean, what x - mean is multiplied by, and what is added, in dx."""
+
+        def weigh(
+            v: Lanes, products: Lane, sums: Lane, of_products: Lane, of_sums: Lane, gamma: Lane
+        ) -> None:
+            v.fmadd_s(products, of_products, gamma, products)
+            v.fmadd_s(sums, of_sums, gamma, sums)
+
+        k, rows = self.k, self.rows
+        sources = ["channel_products", "channel_sums", "gamma"]
+        with rows.each():
+            products, sums = rows.reduce(sources, weigh, ["sum", "sum"], longest=LONG)
+            rstd = rows.load("rstd")
+            for total in (products, sums):
+                k.fmul_s(total, total, self.share)
+                k.fmul_s(total, total, rstd)
+                k.fsgnjn_s(total, total, total)
+            k.fmul_s(products, products, rstd)
+            rows.store("products", products)
+            rows.store("sums", sums)
+
+    def store_sums_of_images(self) -> None:
+        """Store dgamma and dbeta, sums of each image's."""
+
+        def add(v: Lanes, products: Lane, sums: Lane, of_products: Lane, of_sums: Lane) -> None:
+            v.fadd_s(products, products, of_products)
+            v.fadd_s(sums, sums, of_sums)
+
+        rows = self.rows
+        sources = ["channel_products", "channel_sums"]
+        with rows.each():
+            products, sums = rows.reduce(sources, add, ["sum", "sum"], longest=LONG)
+            rows.store("dgamma", products)
+            rows.store("dbeta", sums)
 
     # Backward, where elements of a row have their own gamma
 

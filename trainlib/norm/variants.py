@@ -31,6 +31,8 @@ Axes = tuple[str, ...]
 LIKE_X = ("x", "y", "dx", "dy")
 MEANS = ("mean", "rstd", "rest", "sums", "products")
 """What a part of x that a mean is of has one of."""
+OF_CHANNELS = ("channel_products", "channel_sums")
+"""What each channel of each image has one of, where a mean is of several."""
 PARAMETERS = ("gamma", "beta", "dgamma", "dbeta", "running_mean", "running_var")
 
 
@@ -146,12 +148,24 @@ class Layout:
         """Axes of a tensor."""
         if name in LIKE_X:
             return self.x
+        if name in OF_CHANNELS:
+            return self.channels
         return self.means if name in MEANS else self.gamma
 
     @property
     def has_own_gammas(self) -> bool:
         """Have elements that a mean is of their own gammas?"""
         return not set(self.gamma) <= set(self.means)
+
+    @property
+    def channels(self) -> Axes:
+        """Axes of what has one mean and one gamma."""
+        return (*self.gamma, *(axis for axis in self.means if axis not in self.gamma))
+
+    @property
+    def is_by_channels(self) -> bool:
+        """Are means of several channels, and these of several elements?"""
+        return self.has_own_gammas and set(self.channels) < set(self.sizes)
 
     @property
     def in_pairs(self) -> bool:
@@ -170,9 +184,7 @@ class Layout:
     @property
     def rows(self) -> Axes:
         """Axes of rows that means are of: those with the same gamma follow each other."""
-        if self.has_own_gammas:
-            return self.means
-        return (*self.gamma, *(axis for axis in self.means if axis not in self.gamma))
+        return self.means if self.has_own_gammas else self.channels
 
     def shape(self, axes: Axes) -> tuple[int, ...]:
         """Sizes of axes."""
@@ -190,9 +202,20 @@ class Layout:
 
     # As rows in L1, or larger ones
 
-    def view(self, at: Addresses, rows: Axes, *, is_ordered: bool = False) -> View:
-        """Tensors that are whole in L1, as rows; at has partials too."""
-        elements = tuple(axis for axis in self.sizes if axis not in rows)
+    def view(
+        self,
+        at: Addresses,
+        rows: Axes,
+        elements: Axes | None = None,
+        *,
+        is_ordered: bool = False,
+    ) -> View:
+        """Tensors that are whole in L1, as rows; at has partials too.
+
+        elements    their axes; None: all others
+        """
+        if elements is None:
+            elements = tuple(axis for axis in self.sizes if axis not in rows)
         fields = {
             name: field_along(address, self._steps(name), rows, elements, self.element_of(name))
             for name, address in at.items()

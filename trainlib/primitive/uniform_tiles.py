@@ -20,7 +20,7 @@ def tiled(
     dims: Callable[[Any], Sequence[Dim]],
     boxes: Callable[[Any], Mapping[str, Sequence[Axis]]],
     smaller: Callable[[Any, TileShape], dict[str, Any]],
-    scratch: Mapping[str, int] | Callable[[Sized], dict[str, Any]] = MappingProxyType({}),
+    scratch: Mapping[str, int] | Callable[[Any, Sized], dict[str, Any]] = MappingProxyType({}),
     emit_part: Callable[[Kernel, Team, Any, Any, TileShape, Addresses], None] | None = None,
     *,
     tells_last: bool = False,
@@ -30,7 +30,7 @@ def tiled(
     """The family with a tiling.
 
     smaller      what of the arguments is another for a tile
-    scratch      bytes of further buffers
+    scratch      bytes of further buffers; maybe given all arguments and sizes
     emit_part    what emits a tile, given all arguments and the smaller ones; None: the family's
     tells_last, rate, work   see Tiling
     """
@@ -46,7 +46,10 @@ def tiled(
                 emit_l1(k, team, part, l1)
 
         axes = {name: tuple(box) for name, box in boxes(point).items()}
-        further = scratch if callable(scratch) else lambda _: dict(scratch)
+
+        def further(sizes: Sized) -> dict[str, Any]:
+            return scratch(point, sizes) if callable(scratch) else dict(scratch)
+
         how: Any = {"tells_last": tells_last, "rate": rate(point), "work": work(point)}
         return Tiling(tuple(dims(point)), axes, emit, further, **how)
 
