@@ -14,6 +14,7 @@ from typing import Any
 from firmware.builder import EQ, LT, Kernel, Register
 from firmware.hwloop import MOST, SHORTEST
 from firmware.lanes import Lane, Lanes
+from firmware.list_schedule import scheduled
 from firmware.registers import SP, ZERO
 from firmware.runtime import Team
 from trainlib.codegen.half_words import HALF, Words, mask
@@ -54,6 +55,7 @@ class Nest:
     after         emits what follows parts of the rounds, maybe not the last part: PART or more of
                   them, as many as there are parts, if a register is left to count
     part          that many instead
+    cycles        of a core for an element, once the loops are emitted: see firmware.list_schedule
     masked        index of a source that counts where the last one, which the body does not get,
                   is above 0; else it is 0
     """
@@ -94,6 +96,7 @@ class Nest:
         self.unroll = -(-length // -(-length // unroll))
         self.unit = self.unroll if self.is_run else 1  # of the first dimension, not divided
         self.share = self._share()
+        self.cycles = 0.0
         self.is_even = self.dims[0] == self.share * cores
         self._take_registers()
 
@@ -314,7 +317,7 @@ class Nest:
         """The body of the innermost loop, as long as a hardware loop's must be."""
         k = self.k
         start = len(k.code.items)
-        self._elements(self.unroll, body)
+        self.cycles = self._elements(self.unroll, body) / self.unroll
         for _ in range(SHORTEST - (len(k.code.items) - start)):
             k.nop()
 
@@ -359,8 +362,17 @@ class Nest:
                 load(self.k, operand.element.size, register, 0, self.pointers[operand, False])
                 operand.element.widen(self.k, [register])
 
-    def _elements(self, width: int, body: Body) -> None:
-        """Load `width` elements, run the body, store its results."""
+    def _elements(self, width: int, body: Body) -> int:
+        """Load `width` elements, run the body, store its results, in the order that is fastest;
+        return the cycles.
+        """
+        items = self.k.code.items
+        start = len(items)
+        self._in_order(width, body)
+        items[start:], cycles = scheduled(self.k.isa, items[start:])
+        return cycles
+
+    def _in_order(self, width: int, body: Body) -> None:
         k = self.k
         with k.scope():
             results = [
