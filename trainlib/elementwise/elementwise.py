@@ -6,7 +6,8 @@ when they are stored, unless there is an operation on pairs of them.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -15,7 +16,8 @@ from pydantic import Field, PositiveInt
 
 from firmware.arena import Arena
 from firmware.builder import Kernel, KernelError
-from firmware.runtime import Team
+from firmware.runtime import Team, new_kernel
+from soc.chip.spec import load_chip
 from trainlib.codegen.loop_nest import UNROLL, Body, Nest
 from trainlib.codegen.nest_operands import Operand
 from trainlib.primitive.arguments import TiledArguments
@@ -28,9 +30,12 @@ from trainlib.reference.halves import rounded_once
 Operation = Callable[[Kernel], Body]
 PairsOf = Callable[..., Operation | None]
 PAIR = 2
+OF_TILES = ("shape", *TiledArguments.model_fields)  # what the code for an element does not follow
+SAMPLE = 64  # elements of code that is made to know its cycles
+CORES = 8  # of the chip for which tiles are chosen
 
 
-def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], None]) -> bool:
+def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], Any]) -> bool:
     """Are there registers enough for what emit(k, team) would emit now?"""
     trial = Kernel(k.isa, Arena("L1", 0, 0), Arena("L2", 0, 0), name=k.name)
     trial.registers.hold(*k.registers.live)
@@ -41,8 +46,8 @@ def fits(k: Kernel, team: Team, emit: Callable[[Kernel, Team], None]) -> bool:
     return True
 
 
-def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], unroll: int) -> None:
-    """Emit with the largest unrolling that the registers allow: emit(k, team, unroll).
+def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], Any], unroll: int) -> Any:
+    """Emit with the largest unrolling that the registers allow, return emit(k, team, unroll).
 
     raises    KernelError if not even one element fits
     """
@@ -52,12 +57,12 @@ def fitting(k: Kernel, team: Team, emit: Callable[[Kernel, Team, int], None], un
 
     while unroll > 1 and not fits(k, team, trial):
         unroll -= 1
-    emit(k, team, unroll)
+    return emit(k, team, unroll)
 
 
 def fitting_pointers(
-    k: Kernel, team: Team, emit: Callable[[Kernel, Team, int, bool], None], unroll: int
-) -> None:
+    k: Kernel, team: Team, emit: Callable[[Kernel, Team, int, bool], Any], unroll: int
+) -> Any:
     """The same of emit(k, team, unroll, borrows), where registers of addresses may be pointers: if
     no others are left.
     """
@@ -66,7 +71,7 @@ def fitting_pointers(
         emit(k, team, unroll, False)
 
     borrows = not fits(k, team, plain)
-    fitting(k, team, lambda k, team, width: emit(k, team, width, borrows), unroll)
+    return fitting(k, team, lambda k, team, width: emit(k, team, width, borrows), unroll)
 
 
 def map_nest(
@@ -83,15 +88,18 @@ def map_nest(
     loops: bool = False,
     by_words: bool = False,
     unroll: int = UNROLL,
-) -> None:
-    """Results of an operation go to targets, in a space of any dimensions: see Nest."""
+) -> float:
+    """Results of an operation go to targets, in a space of any dimensions: see Nest.
 
-    def emit(k: Kernel, team: Team, width: int, borrows: bool) -> None:
+    Returns the cycles of a core for an element.
+    """
+
+    def emit(k: Kernel, team: Team, width: int, borrows: bool) -> float:
         how: Any = {"late": late, "windows": windows, "is_ordered": is_ordered, "loops": loops}
         how["by_words"] = by_words and width % 2 == 0
-        emit_nest(k, team, operation, dims, sources, targets, width, borrows, **how)
+        return emit_nest(k, team, operation, dims, sources, targets, width, borrows, **how)
 
-    fitting_pointers(k, team, emit, unroll)
+    return float(fitting_pointers(k, team, emit, unroll))
 
 
 def emit_nest(
@@ -104,13 +112,14 @@ def emit_nest(
     unroll: int,
     borrows: bool,
     **how: Any,
-) -> None:
+) -> float:
     """The same with that unrolling, for which there must be registers: see Nest."""
     with k.scope():
         nest = Nest(k, team, dims, sources, targets, borrows=borrows, unroll=unroll, **how)
         nest.split_work()
         nest.start()
         nest.run(operation(k))
+    return nest.cycles
 
 
 def map_f32(
@@ -124,13 +133,16 @@ def map_f32(
     element: Element = F32,
     late: Sequence[int] = (),
     unroll: int = UNROLL,
-) -> None:
-    """Results of an operation on sources[0][i], sources[1][i], ... for i < count go to targets."""
+) -> float:
+    """Results of an operation on sources[0][i], sources[1][i], ... for i < count go to targets.
+
+    Returns the cycles of a core for an element.
+    """
     operands = [
         [Operand(a, (element.size,), element=element) for a in group]
         for group in (sources, targets)
     ]
-    map_nest(k, team, operation, (count,), *operands, late=late, unroll=unroll)
+    return map_nest(k, team, operation, (count,), *operands, late=late, unroll=unroll)
 
 
 def map_pairs(
@@ -142,16 +154,18 @@ def map_pairs(
     count: int,
     *,
     unroll: int = UNROLL,
-) -> None:
+) -> float:
     """The same for an operation on pairs of halves, which the last half of an odd count is too."""
     both = sources, targets
     pairs, rest = divmod(count, PAIR)
+    cycles = 0.0
     if pairs:
         words = [[Operand(a, (WORD,)) for a in group] for group in both]
-        map_nest(k, team, operation, (pairs,), *words, unroll=unroll)
+        cycles = map_nest(k, team, operation, (pairs,), *words, unroll=unroll)
     if rest:
         last = [[Operand(a, (0,), shift=WORD * pairs, element=BITS) for a in g] for g in both]
         map_nest(k, team, operation, (1,), *last, unroll=1)
+    return cycles / PAIR
 
 
 class ElementwiseArguments(TiledArguments):
@@ -210,19 +224,45 @@ def map_family(
         results = reference(*(values[name] for name in sources), **chosen(point))
         return rounded_once(element.dtype, dict(zip(targets, results, strict=True)))
 
-    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+    def code(k: Kernel, team: Team, point: Any, l1: Addresses) -> float:
         element.check(k, name)
         read, written = ([l1[name] for name in names] for names in (sources, targets))
         count, unroll = prod(point.shape), point.unroll
         of_pairs = pairs(element, **chosen(point)) if element.is_half and pairs else None
         if of_pairs:
-            map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
-            return
+            return map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
         own = partial(operation, **chosen(point))
         how: Any = {"element": element, "late": late, "unroll": unroll}
-        map_f32(k, team, own, read, written, count, **how)
+        return map_f32(k, team, own, read, written, count, **how)
 
-    return tiled_by_axes(Family(name, arguments, tensors, expected, no_macs, emit))
+    return tiled_map(Family(name, arguments, tensors, expected, no_macs), code)
+
+
+def tiled_map(
+    family: Family,
+    code: Callable[[Kernel, Team, Any, Addresses], float],
+    whole: Sequence[str] = (),
+) -> Family:
+    """The family with this code, and tiles whose sizes are chosen by its cycles.
+
+    code     emits the family's code, and returns the cycles of a core for an element
+    whole    see tiled_by_axes
+    """
+
+    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+        code(k, team, point, l1)
+
+    @cache
+    def rate(options: tuple[tuple[str, Any], ...]) -> float:
+        point = family.arguments.model_validate({**dict(options), "shape": (SAMPLE,)})
+        k = new_kernel(load_chip("pulp"))
+        l1 = {name: k.l1.take(name, WORD * SAMPLE) for name in family.tensors(point)}
+        return CORES / code(k, Team(k, 1), point, l1)
+
+    def rate_of(point: Any) -> float:
+        return rate(tuple((name, value) for name, value in point if name not in OF_TILES))
+
+    return tiled_by_axes(replace(family, emit_l1=emit), whole, rate=rate_of)
 
 
 def map_families(stem: str, *of: Any, **how: Any) -> tuple[Family, ...]:

@@ -25,6 +25,7 @@ from trainlib.elementwise.elementwise import (
     map_pairs,
     no_macs,
     packed,
+    tiled_map,
 )
 from trainlib.elementwise.optimizers import (
     AdamStep,
@@ -40,7 +41,6 @@ from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import BF16, ELEMENTS, Element
 from trainlib.primitive.operator import Expected, Family
 from trainlib.primitive.tensor import Address, Addresses, Arrays, Tensor, Tensors
-from trainlib.primitive.uniform_tiles import tiled_by_axes
 from trainlib.reference import optimizers as reference
 from trainlib.reference.activations import Outputs
 from trainlib.reference.halves import add, multiply_add, rounded_once
@@ -171,14 +171,13 @@ def _family(
             return {**results, **copied}
         return rounded_once(element.dtype, results)
 
-    def emit(k: Kernel, team: Team, point: Any, l1: Addresses) -> None:
+    def code(k: Kernel, team: Team, point: Any, l1: Addresses) -> float:
         read, written = ([l1[name] for name in some] for some in ((*states, "g"), states))
         element.check(k, name)
         count, unroll = prod(point.shape), point.unroll
         of_pairs = pairs(element, point) if element.is_half else None
         if of_pairs:
-            map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
-            return
+            return map_pairs(k, team, of_pairs, read, written, count, unroll=unroll)
         own = operation(point, l1)
         if point.gradient or point.unscale or point.halves:
             types = [*[element] * len(states), gradient_of(point)]
@@ -196,17 +195,16 @@ def _family(
                 own = _copied(own)
             by_words = BF16.name in (point.gradient, point.halves)
             unroll *= 1 + by_words  # two halves are one load
-            map_nest(k, team, own, (count,), *operands, unroll=unroll, by_words=by_words)
-            return
-        map_f32(k, team, own, read, written, count, element=element, unroll=unroll)
+            return map_nest(k, team, own, (count,), *operands, unroll=unroll, by_words=by_words)
+        return map_f32(k, team, own, read, written, count, element=element, unroll=unroll)
 
     def drawn(point: Any, numbers: np.random.Generator) -> Arrays:
         rate = {"lr": numbers.uniform(0, 0.1, 1).astype(np.float32)}
         inverse = {"inverse": np.array([0.125], np.float32)} if point.unscale else {}
         return {**draw(point, numbers), **inverse, **(rate if point.lr == "operand" else {})}
 
-    family = Family(name, arguments, tensors, meaning, no_macs, emit, draw=drawn)
-    return tiled_by_axes(family, whole=whole)
+    family = Family(name, arguments, tensors, meaning, no_macs, draw=drawn)
+    return tiled_map(family, code, whole)
 
 
 def _sgd(

@@ -56,10 +56,16 @@ def tiled(
     return replace(family, tiling=tiling)
 
 
-def tiled_by_axes(family: Family, whole: Sequence[str] = ()) -> Family:
+def tiled_by_axes(
+    family: Family,
+    whole: Sequence[str] = (),
+    *,
+    rate: Callable[[Any], float] = lambda _: Tiling.rate,
+) -> Family:
     """Tiles of the argument `shape`, which all tensors have.
 
     whole    tensors of another shape, which every tile needs all of
+    rate     see Tiling
     """
 
     def dims(point: Any) -> list[Dim]:
@@ -75,4 +81,4 @@ def tiled_by_axes(family: Family, whole: Sequence[str] = ()) -> Family:
     def smaller(point: Any, shape: TileShape) -> dict[str, Any]:
         return {"shape": tuple(shape[f"d{axis}"] for axis in range(len(point.shape)))}
 
-    return tiled(family, dims, boxes, smaller)
+    return tiled(family, dims, boxes, smaller, rate=rate)

@@ -24,6 +24,7 @@ from trainlib.tiling.tile_size import (
 FUNCTION, NEXT, ADDRESSES = (WORD * word for word in range(3))  # of an entry
 MOST_OPENING = 4  # copies of the first step that code starts instead of the table
 WHOLE = 1024  # bytes of a table that is in L1 from the start on, where copying takes longest
+LONG = 1024  # bytes of a copy that a core should start nothing after
 HIDDEN = 3.2  # bytes that the DMA moves in short bursts in half a cycle
 MOST_TRIES = 16  # tables that turn out not to fit
 
@@ -191,11 +192,13 @@ class Plan:
 
     @property
     def issuers(self) -> int:
-        """Cores that start copies; not all, unless there is but one, and no more than let the one
-        that has most have as few.
+        """Cores that start copies; not all, unless there is but one. No more than let the one that
+        has most have as few, but one for each that is long: what follows it on a core waits.
         """
         most = min(max(self.cores - 1, 1), self.most_commands, MOST_ISSUERS)
-        return -(-self.most_commands // -(-self.most_commands // most))
+        fewest = -(-self.most_commands // -(-self.most_commands // most))
+        long = max(sum(t.copy.size >= LONG for t in step.transfers) for step in self.walked)
+        return max(fewest, min(most, long))
 
     @property
     def waiter(self) -> int:
