@@ -8,6 +8,7 @@ Source: S. Muchnick, Advanced Compiler Design and Implementation, section 17.1.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from firmware.code import Instruction, Item, Label
 from isa.assembler.names import has_float_registers
@@ -32,17 +33,27 @@ def scheduled(isa: Isa, items: Sequence[Item]) -> tuple[list[Item], int]:
     pointers that are only advanced are to different bytes, or what one stores depends on what the
     other has loaded.
     """
-    found: list[Item] = []
+    order, cycles = _order(
+        isa, tuple(item.word if isinstance(item, Instruction) else None for item in items)
+    )
+    labels = sum(isinstance(item, Label) for item in items)
+    return [items[place] for place in order], cycles - labels
+
+
+@lru_cache(4096)
+def _order(isa: Isa, words: tuple[int | None, ...]) -> tuple[list[int], int]:
+    """Places in their new order, and cycles, given words; None: one that is not known yet."""
+    found: list[int] = []
     block: list[_Node] = []
     cycles = 0
-    for item in items:
-        node = _node(isa, item, len(block))
+    for place, word in enumerate(words):
+        node = _node(isa, word, place) if word else None
         if node:
             block.append(node)
             continue
         order, taken = _fastest(isa, block)
-        found += [*order, item]
-        cycles += taken + (not isinstance(item, Label))
+        found += [*order, place]
+        cycles += taken + 1
         block = []
     order, taken = _fastest(isa, block)
     return found + order, cycles + taken
@@ -52,7 +63,7 @@ def scheduled(isa: Isa, items: Sequence[Item]) -> tuple[list[Item], int]:
 class _Node:
     """An instruction of a block.
 
-    place    its index
+    place    where it was
     timing   of isa.declare.TIMINGS
     reads, writes    registers, as their file and number
     base     register of an access's pointer
@@ -62,7 +73,6 @@ class _Node:
     height   cycles from its issue to the last one that follows from it
     """
 
-    item: Instruction
     place: int
     timing: str
     reads: frozenset[tuple[str, int]]
@@ -73,15 +83,14 @@ class _Node:
     height: int = 0
 
 
-def _node(isa: Isa, item: Item, place: int) -> _Node | None:
+def _node(isa: Isa, word: int, place: int) -> _Node | None:
     """None for what stays where it is, among it the markers of regions, which write x0."""
-    meant = isa.decode(item.word) if isinstance(item, Instruction) and item.word else None
+    meant = isa.decode(word)
     if meant is None or meant.insn.timing not in MOVABLE:
         return None
     insn, operands = meant.insn, meant.operands
     if insn.timing == "alu" and not operands.get("rd"):
         return None
-    assert isinstance(item, Instruction)
     files = dict.fromkeys(X_REGISTERS, "x")
     files |= dict.fromkeys(F_REGISTERS, "f" if has_float_registers(isa) else "x")
     stored = ("rs2", "fs2") if insn.timing == "store" else ()
@@ -92,18 +101,18 @@ def _node(isa: Isa, item: Item, place: int) -> _Node | None:
 
     both = registers(*insn.reads, *stored), registers(*insn.writes, *loaded)
     base = ("x", operands["rs1"]) if insn.timing in MEMORY else None
-    return _Node(item, place, insn.timing, *both, base)
+    return _Node(place, insn.timing, *both, base)
 
 
-def _fastest(isa: Isa, block: Sequence[_Node]) -> tuple[list[Item], int]:
-    """What the block becomes, and its cycles."""
+def _fastest(isa: Isa, block: Sequence[_Node]) -> tuple[list[int], int]:
+    """The order of a block, and its cycles."""
     is_pulp = isa.name.startswith("ri5cy")
     division = PULP_CYCLES[0] + 1 if is_pulp else THEAD_START + THEAD_MOST
     _connect(block, division)
     orders = block, list(_in_turn(block, division))
     cycles = [_cycles(order, division) for order in orders]
     best = orders[cycles[1] < cycles[0]]
-    return [node.item for node in best], min(cycles)
+    return [node.place for node in best], min(cycles)
 
 
 def _connect(block: Sequence[_Node], division: int) -> None:
@@ -111,7 +120,7 @@ def _connect(block: Sequence[_Node], division: int) -> None:
     late = dict.fromkeys(DIVISIONS, division) | {"fpu": LATE, "load": LATE}
     computed = frozenset[tuple[str, int]]().union(*(node.writes - node.reads for node in block))
     for node in block:
-        for earlier in block[: node.place]:
+        for earlier in block[: node.place - block[0].place]:
             met = earlier.writes & (node.reads | node.writes)
             if met and not (earlier.timing in MEMORY and met <= earlier.reads):
                 node.after[earlier] = late.get(earlier.timing, 1)
