@@ -51,7 +51,7 @@ class Importer:
 
     def is_truth(self, value: Any) -> bool:
         """Are they truth values in PyTorch? They are 1 and 0 here."""
-        return str(getattr(value, "meta", {}).get("val", value).dtype) == "torch.bool"
+        return str(self._type(value)) == "torch.bool"
 
     def array(self, value: Any) -> np.ndarray:
         """A value that is known before the run.
@@ -124,7 +124,15 @@ class Importer:
 
     def is_whole(self, value: Any) -> bool:
         """Are they integers or truth values in PyTorch?"""
-        return not getattr(value, "meta", {}).get("val", value).dtype.is_floating_point
+        own = self._type(value)
+        if own is None:
+            return self.graph.values[self.name(value)].dtype == "int32"
+        return not own.is_floating_point
+
+    @staticmethod
+    def _type(value: Any) -> Any:
+        """PyTorch's, of its nodes."""
+        return getattr(getattr(value, "meta", {}).get("val", value), "dtype", None)
 
     def constant(self, values: Any) -> str:
         """A constant, of floats or of integers."""

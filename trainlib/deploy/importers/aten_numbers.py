@@ -45,7 +45,7 @@ def _gather(i: Importer, x: Any, dim: int, index: Any, **_: Any) -> str:
     size = tuple(n if axis != dim else shape[dim] for axis, n in enumerate(own))
     order = _to_last(len(shape), dim)
     rows = permuted(i, part(i, name, (0,) * len(shape), size), order)
-    ones = ones_at(i, permuted(i, i.name(index), order), shape[dim])
+    ones = ones_at(i, Known(i, permuted(i, i.name(index), order)), shape[dim])
     wanted = i.graph.values[ones].shape
     y = chosen_by(i, ones, i.graph.reshaped(rows, (*wanted[:-2], 1, shape[dim])))
     return permuted(i, y, _back(order))
@@ -198,7 +198,7 @@ def indexed(i: Importer, x: Any, indices: Sequence[Any]) -> str:
     if given == [0, 1] and i.is_array(indices[0]):
         rows, second = i.array(indices[0]), indices[1]
         if rows.shape == shape[:1] and (rows == np.arange(shape[0])).all():
-            ones = ones_at(i, i.graph.reshaped(i.name(second), shape[:1]), shape[1])
+            ones = ones_at(i, Known(i, i.graph.reshaped(i.name(second), shape[:1])), shape[1])
             table = i.graph.reshaped(i.name(x), (*shape[:2], prod(shape[2:])))
             ones = i.graph.reshaped(ones, (*shape[:2], 1))
             y = reduced(i, kept(i, *_both(i, ones, table)), 1, False, "sum")

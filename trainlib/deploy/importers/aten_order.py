@@ -24,7 +24,7 @@ def _one_by_one(i: Importer, x: str, count: int) -> str:
     """Ones at the largest elements of the last axis, [..., count, n]."""
     shape, left, found = i.graph.values[x].shape, x, list[str]()
     for _ in range(count):
-        ones = ones_at(i, extremes(i, left, -1, False)[1], shape[-1])
+        ones = ones_at(i, Known(i, extremes(i, left, -1, False)[1]), shape[-1])
         found.append(i.graph.reshaped(ones, (*shape[:-1], 1, shape[-1])))
         truth = i.graph.reshaped(ones, shape)
         left = where(i, Known(i, truth), -np.inf, Known(i, left))

@@ -19,6 +19,7 @@ from trainlib.deploy.importers import (
 from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_elements import dropped, reduced
 from trainlib.deploy.importers.aten_importer import Importer
+from trainlib.deploy.importers.aten_shapes import Known
 
 Names = Sequence[Any]
 Attributes = Mapping[str, Any]
@@ -89,6 +90,10 @@ def _mean(i: Importer, x: Names, a: Attributes) -> str:
 
 
 def _clip(i: Any, x: Names, a: Attributes) -> str:
+    """Limits are constants, or values that may learn."""
+    limits = [at(x, place) for place in (1, 2)]
+    if any(name and not i.is_array(name) for name in limits):
+        return ATEN["clamp.Tensor"](i, x[0], *limits)
     low, high = (
         float(np.ravel(i.number(name))[0]) if (name := at(x, place)) else a.get(option)
         for place, option in ((1, "min"), (2, "max"))
@@ -153,6 +158,50 @@ def _pow(i: Any, x: Names, _: Attributes) -> str:
     return ATEN["pow.Tensor_Scalar"](i, x[0], float(exponent[0]))
 
 
+def _thresholded(i: Importer, x: Names, a: Attributes) -> str:
+    return ATEN["threshold"](i, x[0], a.get("alpha", 1.0), 0.0)
+
+
+def _shrink(i: Importer, x: Names, a: Attributes) -> str:
+    """0 near 0, else nearer to it by a bias."""
+    limit, bias = a.get("lambd", 0.5), a.get("bias", 0.0)
+    sizes = i.node("abs_fw", {"x": i.name(x[0])})["y"]
+    is_far = aten_choices.above(i, sizes, i.constant([float(limit)]))
+    step = i.scaled(ATEN["sign"](i, x[0]), bias)
+    moved = i.node("subtract", {"a": i.name(x[0]), "b": step})["y"]
+    return aten_choices.where(i, Known(i, is_far), Known(i, moved), 0.0)
+
+
+def _modulo(i: Any, x: Names, a: Attributes) -> str:
+    name = "fmod.Scalar" if a.get("fmod") else "remainder.Scalar"
+    by = np.ravel(i.number(x[1]))
+    if by.size != 1:
+        raise DeployError("several divisors; there may be one")
+    return ATEN[name](i, x[0], float(by[0]))
+
+
+def _normalised(i: Importer, x: Names, a: Attributes) -> str:
+    """Divided by its norm along an axis."""
+    size = ATEN["linalg_vector_norm"](i, x[0], a.get("p", 2), a.get("axis", -1), True)
+    return i.node("divide", {"a": i.name(x[0]), "b": size})["y"]
+
+
+def _standardised(i: Importer, x: Names, a: Attributes) -> str:
+    """Less its mean, and divided by its deviation and 1e-9, over axes."""
+    axes = list(a.get("axes", (0, 2, 3)))
+    mean = reduced(i, i.name(x[0]), axes, True, "mean")
+    away = i.node("subtract", {"a": i.name(x[0]), "b": mean})["y"]
+    square = i.node("multiply", {"a": away, "b": away})["y"]
+    root = i.node("sqrt", {"x": reduced(i, square, axes, True, "mean")}, is_of_squares=True)["y"]
+    below = i.node("add", {"a": root, "b": i.constant([1e-9])})["y"]
+    return i.node("divide", {"a": away, "b": below})["y"]
+
+
+def _log_of_sum(i: Importer, x: Names, a: Attributes) -> str:
+    total = reduced(i, i.name(x[0]), axes_of(i, x, a), bool(a.get("keepdims", 1)), "sum")
+    return i.node("log", {"x": total})["y"]
+
+
 def _softmax(name: str) -> Rule:
     return lambda i, x, a: ATEN[name](i, x[0], a.get("axis", -1))
 
@@ -182,7 +231,10 @@ RULES: dict[str, Rule] = {
     "Abs": _unary("abs"),
     **{
         name: _unary(name.lower())
-        for name in ("Acos", "Asin", "Atan", "Atanh", "Ceil", "Floor", "Round", "Sinh")
+        for name in (
+            *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh"),
+            *("Ceil", "Floor", "Round", "Sinh"),
+        )
     },
     "Add": _binary("add.Tensor"),
     "And": _binary("logical_and"),
@@ -211,7 +263,10 @@ RULES: dict[str, Rule] = {
     "Max": _extreme(is_smaller=False),
     "Mean": _mean,
     "Min": _extreme(is_smaller=True),
+    "LpNormalization": _normalised,
+    "MeanVarianceNormalization": _standardised,
     "Mish": _unary("mish"),
+    "Mod": _modulo,
     "Mul": _binary("mul.Tensor"),
     "Neg": _unary("neg"),
     "Not": _unary("logical_not"),
@@ -222,6 +277,7 @@ RULES: dict[str, Rule] = {
     "Reciprocal": _unary("reciprocal"),
     "ReduceL1": _norm(1),
     "ReduceL2": _norm(2),
+    "ReduceLogSum": _log_of_sum,
     "ReduceLogSumExp": _reduction("logsumexp"),
     "ReduceMax": _extreme_of_axes(aten_choices.largest_of),
     "ReduceMean": _reduction("mean.dim"),
@@ -232,6 +288,7 @@ RULES: dict[str, Rule] = {
     "Selu": lambda i, x, a: ATEN["elu"](
         i, x[0], a.get("alpha", aten_activations.SELU[0]), a.get("gamma", aten_activations.SELU[1])
     ),
+    "Shrink": _shrink,
     "Sigmoid": _unary("sigmoid"),
     "Sign": _unary("sign"),
     "Sin": _unary("sin"),
@@ -244,5 +301,7 @@ RULES: dict[str, Rule] = {
     "Swish": _swish(1.0),
     "Tan": _unary("tan"),
     "Tanh": _unary("tanh"),
+    "Xor": _binary("logical_xor"),
+    "ThresholdedRelu": _thresholded,
     "Where": lambda i, x, _: aten_choices.where(i, *x),
 }

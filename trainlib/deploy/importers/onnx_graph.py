@@ -266,6 +266,10 @@ class OnnxImporter(Importer):
             self.numbers[node.output[0]] = np.array(part, np.int64)
             self.literal.add(node.output[0])
             return True
+        if node.op_type == "CastLike" and node.input[0] in self.numbers:
+            self.numbers[node.output[0]] = self._cast(*node.input)
+            self.literal.update(node.output if node.input[0] in self.literal else ())
+            return True
         if node.op_type == "Constant" and "value" in (attributes := _attributes(node)):
             self.numbers[node.output[0]] = numpy_helper.to_array(attributes["value"])
             self.literal.add(node.output[0])
@@ -281,6 +285,13 @@ class OnnxImporter(Importer):
         self.literal.update(node.output if is_literal else ())
         self.numbers.update(zip(node.output, arrays, strict=False))
         return True
+
+    def _cast(self, name: str, other: str) -> np.ndarray:
+        """A constant in the type of what may be computed."""
+        if other in self.numbers:
+            return self.numbers[name].astype(self.numbers[other].dtype)
+        is_index = self.graph.values[self.name(other)].dtype == "int32"
+        return self.numbers[name].astype(np.int64 if is_index else np.float32)
 
     def _shape(self, name: str) -> tuple[int, ...]:
         return self.numbers[name].shape if name in self.numbers else self.shape(name)

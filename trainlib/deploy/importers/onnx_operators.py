@@ -6,21 +6,33 @@ A rule takes the importer, names of inputs and attributes: RULES[op](importer, i
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers import (
+    aten_cubes,
     aten_layers,
     aten_losses,
     aten_pools,
     aten_sequences,
+    onnx_einsum,
     onnx_elements,
+    onnx_numbers,
     onnx_sequences,
     onnx_shapes,
 )
+from trainlib.deploy.importers.aten_elements import reduced
+from trainlib.deploy.importers.aten_functions import power
 from trainlib.deploy.importers.aten_importer import Importer
-from trainlib.deploy.importers.aten_shapes import permuted
+from trainlib.deploy.importers.aten_layers import multiplied
+from trainlib.deploy.importers.aten_pools import extreme
+from trainlib.deploy.importers.aten_shapes import Known, gathered, permuted
 from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at, text
 
 LAYERS, LOSS_RULES, POOLS = aten_layers.RULES, aten_losses.RULES, aten_pools.RULES
+CUBES = aten_cubes.RULES
+CUBIC = -0.75
+"""PyTorch's coefficient of cubic interpolation, and ONNX's by default."""
 Pads = tuple[int, ...]
 
 
@@ -75,12 +87,6 @@ def _sides(a: Attributes, sizes: Pads, kernel: Pads) -> tuple[Pads, Pads]:
     return pads[:rank], pads[rank:]
 
 
-def _check_rank(rank: int) -> None:
-    """raises    DeployError for what is neither a line nor an image"""
-    if rank not in (1, 2):
-        raise DeployError(f"{rank} dimensions; there are lines and images")
-
-
 def _as_image(values: Any, filled: int) -> Pads:
     """Of a line: what its height of 1 has, then its own."""
     return (filled, *values) if len(values) == 1 else tuple(values)
@@ -89,8 +95,6 @@ def _as_image(values: Any, filled: int) -> Pads:
 def _image(i: Importer, name: str) -> str:
     """A line as an image of height 1."""
     shape = i.shape(name)
-    if len(shape) > 4:
-        raise DeployError(f"{len(shape) - 2} dimensions; there are lines and images")
     if len(shape) == 4:
         return i.name(name)
     return i.graph.reshaped(i.name(name), (*shape[:2], 1, shape[2]))
@@ -102,9 +106,26 @@ def _like(i: Importer, y: str, x: Any) -> str:
     return i.graph.reshaped(y, (*shape[:2], shape[3])) if len(i.shape(x)) == 3 else y
 
 
+def _padded(i: Importer, x: Any, before: Pads, after: Pads, value: float) -> str:
+    """A value with a margin around its last axes."""
+    if not any((*before, *after)):
+        return i.name(x)
+    sides = {"before": (0, 0, *before), "after": (0, 0, *after), "value": value}
+    return i.node("pad", {"x": i.name(x)}, **sides)["y"]
+
+
+def _volume(i: Importer, x: Names, a: Attributes, before: Pads, after: Pads) -> str:
+    ones = (1, 1, 1)
+    padded = Known(i, _padded(i, x[0], before, after, 0.0))
+    stride, dilation = a.get("strides", ones), a.get("dilations", ones)
+    return CUBES["conv3d"](i, padded, x[1], at(x, 2), stride, 0, dilation, a.get("group", 1))
+
+
 def _convolution(i: Importer, x: Names, a: Attributes) -> str:
     kernel = i.shape(x[1])[2:]
     ones = (1,) * len(kernel)
+    if len(kernel) == 3:
+        return _volume(i, x, a, *_sides(a, i.shape(x[0])[2:], kernel))
     before, after = (_as_image(n, 0) for n in _sides(a, i.shape(x[0])[2:], kernel))
     how = {
         "stride": _as_image(a.get("strides", ones), 1),
@@ -119,56 +140,56 @@ def _convolution(i: Importer, x: Names, a: Attributes) -> str:
 
 def _transposed(i: Importer, x: Names, a: Attributes) -> str:
     kernel = i.shape(x[1])[2:]
-    _check_rank(len(kernel))
     ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
     before, after = tuple(a.get("pads", 2 * zeros))[: len(kernel)], a.get("pads", 2 * zeros)
     if tuple(after[len(kernel) :]) != before or "output_shape" in a:
         raise DeployError("pads of two sizes, or output_shape; the kernel has neither")
     if text(a.get("auto_pad", "NOTSET")) not in ("NOTSET", "VALID"):
         raise DeployError(f"auto_pad {text(a['auto_pad'])}; say pads")
-    name = "conv_transpose1d" if len(kernel) == 1 else "conv_transpose2d.input"
+    name = "conv_transpose1d" if len(kernel) == 1 else f"conv_transpose{len(kernel)}d.input"
     more, groups = a.get("output_padding", zeros), a.get("group", 1)
     stride, dilation = a.get("strides", ones), a.get("dilations", ones)
-    return LAYERS[name](i, *x[:2], at(x, 2), stride, before, more, groups, dilation)
+    rules = CUBES if len(kernel) == 3 else LAYERS
+    return rules[name](i, *x[:2], at(x, 2), stride, before, more, groups, dilation)
 
 
 def _pool(op: str) -> Rule:
+    """Pools of PyTorch, which pads both sides alike: other padding is of the input."""
+    is_average = op == "avg_pool"
+
     def rule(i: Importer, x: Names, a: Attributes) -> str:
         kernel = tuple(a["kernel_shape"])
-        is_average = op == "avgpool2d_fw"
-        if set(a.get("dilations", (1,))) != {1} or (a.get("ceil_mode") and is_average):
-            raise DeployError("dilations, or ceil_mode of an average: pad the input")
-        _check_rank(len(kernel))
-        own = _sides(a, i.shape(x[0])[2:], kernel)
-        if a.get("ceil_mode") and own[0] == own[1]:
-            steps = a.get("strides", (1,) * len(kernel))
-            return POOLS[f"max_pool{len(kernel)}d"](i, x[0], kernel, steps, own[0], 1, True)
-        if a.get("ceil_mode"):
-            raise DeployError("ceil_mode with pads of two sizes: pad the input")
-        before, after = (_as_image(n, 0) for n in own)
-        name = _image(i, x[0])
-        pad = before
+        if set(a.get("dilations", (1,))) != {1}:
+            raise DeployError("dilations; the kernel has none")
+        before, after = _sides(a, i.shape(x[0])[2:], kernel)
+        counts, ceil = bool(a.get("count_include_pad")), bool(a.get("ceil_mode"))
+        name, pad = i.name(x[0]), before
         if before != after:
-            if is_average and not a.get("count_include_pad"):
+            if is_average and not counts:
                 raise DeployError("pads of two sizes that do not count; let them, or pad the input")
             value = 0.0 if is_average else float("-inf")
-            sides = {"before": (0, 0, *before), "after": (0, 0, *after), "value": value}
-            name, pad = i.node("pad", {"x": name}, **sides)["y"], (0, 0)
-        stride = _as_image(a.get("strides", (1,) * len(kernel)), 1)
-        how = {"kernel": _as_image(kernel, 1), "stride": stride, "pad": pad}
-        more = {"counts_pad": bool(a.get("count_include_pad"))} if is_average else {}
-        return _like(i, i.node(op, {"x": name}, **how, **more)["y"], x[0])
+            name, pad = _padded(i, x[0], before, after, value), (0,) * len(kernel)
+        steps = list(a.get("strides", (1,) * len(kernel)))
+        how = list(kernel), steps, list(pad), *((ceil, counts) if is_average else (1, ceil))
+        rules = CUBES if len(kernel) == 3 else POOLS
+        return rules[f"{op}{len(kernel)}d"](i, Known(i, name), *how)
 
     return rule
 
 
-def _global_pool(op: str) -> Rule:
-    def rule(i: Importer, x: Names, _: Attributes) -> str:
-        name = _image(i, x[0])
-        size = i.graph.values[name].shape[2:]
-        return _like(i, i.node(op, {"x": name}, kernel=size, stride=size)["y"], x[0])
+def _global_average(i: Importer, x: Names, _: Attributes) -> str:
+    shape = i.shape(x[0])
+    if len(shape) > 4:
+        return reduced(i, i.name(x[0]), list(range(2, len(shape))), True, "mean")
+    name = _image(i, x[0])
+    size = i.graph.values[name].shape[2:]
+    return _like(i, i.node("avgpool2d_fw", {"x": name}, kernel=size, stride=size)["y"], x[0])
 
-    return rule
+
+def _global_maximum(i: Importer, x: Names, _: Attributes) -> str:
+    shape = i.shape(x[0])
+    flat = i.graph.reshaped(i.name(x[0]), (*shape[:2], prod(shape[2:])))
+    return i.graph.reshaped(extreme(i, flat, 2, True), (*shape[:2], *(1 for _ in shape[2:])))
 
 
 def _resize(i: Any, x: Names, a: Attributes) -> str:
@@ -182,11 +203,41 @@ def _resize(i: Any, x: Names, a: Attributes) -> str:
         raise DeployError("other axes than those of images")
     mode, places = text(a.get("mode", "nearest")), "coordinate_transformation_mode"
     place = text(a.get(places, "half_pixel"))
+    aligned, is_volume = place == "align_corners", len(shape) == 5
+    is_smooth = place in ("half_pixel", "pytorch_half_pixel", "align_corners")
     if mode == "nearest" and place == "asymmetric" and text(a.get("nearest_mode")) == "floor":
+        if is_volume:
+            return _nearest_of_volume(i, x[0], size[2:])
         return LAYERS["upsample_nearest2d.vec"](i, x[0], size[2:])
-    if mode == "linear" and place in ("half_pixel", "pytorch_half_pixel", "align_corners"):
-        return LAYERS["upsample_bilinear2d.vec"](i, x[0], size[2:], place == "align_corners")
-    raise DeployError(f"{mode}, {place}; there are nearest (asymmetric, floor) and linear")
+    if mode == "linear" and is_smooth:
+        name = "upsample_trilinear3d.vec" if is_volume else "upsample_bilinear2d.vec"
+        return LAYERS[name](i, x[0], size[2:], aligned)
+    if mode == "cubic" and is_smooth and abs(a.get("cubic_coeff_a", CUBIC) - CUBIC) < 1e-6:
+        return LAYERS["upsample_bicubic2d.vec"](i, x[0], size[2:], aligned)
+    raise DeployError(
+        f"{mode}, {place}; there are nearest (asymmetric, floor), linear and cubic (a = {CUBIC})"
+    )
+
+
+def _nearest_of_volume(i: Importer, x: Any, size: Any) -> str:
+    shape = i.shape(x)
+    numbers = np.arange(prod(shape)).reshape(shape)
+    for axis, m in enumerate(size, 2):
+        numbers = numbers.take(np.arange(m) * shape[axis] // m, axis)
+    return gathered(i, i.name(x), numbers)
+
+
+def _local_response(i: Importer, x: Names, a: Attributes) -> str:
+    """Divided by a power of the squares of channels around each."""
+    size, count = a["size"], i.shape(x[0])[1]
+    places = np.arange(count)
+    away = places[None, :] - places[:, None]
+    near = (away >= -((size - 1) // 2)) & (away <= size // 2)
+    square = i.node("multiply", {"a": i.name(x[0]), "b": i.name(x[0])})["y"]
+    total = multiplied(i, square, 1, near.astype(np.float32) * a.get("alpha", 1e-4) / size)
+    base = i.node("add", {"a": total, "b": i.constant([float(a.get("bias", 1.0))])})["y"]
+    factor = power(i, Known(i, base), -float(a.get("beta", 0.75)))
+    return i.node("multiply", {"a": i.name(x[0]), "b": factor})["y"]
 
 
 def _batch_norm(i: Importer, x: Names, a: Attributes) -> str:
@@ -271,25 +322,28 @@ LOSSES: dict[str, Rule] = {
     "SoftmaxCrossEntropyLoss": _cross_entropy,
 }
 RULES: dict[str, Rule] = {
+    **onnx_einsum.RULES,
     **onnx_elements.RULES,
+    **onnx_numbers.RULES,
     **onnx_sequences.RULES,
     **onnx_shapes.RULES,
     **LOSSES,
     "Attention": _attention,
-    "AveragePool": _pool("avgpool2d_fw"),
+    "AveragePool": _pool("avg_pool"),
     "BatchNormInternal": _batch_norm,
     "BatchNormalization": _batch_norm,
     "Conv": _convolution,
     "ConvTranspose": _transposed,
     "FusedMatMul": _fused_matmul,
     "Gemm": _gemm,
-    "GlobalAveragePool": _global_pool("avgpool2d_fw"),
-    "GlobalMaxPool": _global_pool("maxpool2d_fw"),
+    "GlobalAveragePool": _global_average,
+    "GlobalMaxPool": _global_maximum,
     "GroupNormalization": _group_norm,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
     "MatMul": _matmul,
-    "MaxPool": _pool("maxpool2d_fw"),
+    "LRN": _local_response,
+    "MaxPool": _pool("max_pool"),
     "RMSNormalization": _rms_norm,
     "Resize": _resize,
     "SimplifiedLayerNormalization": _rms_norm,

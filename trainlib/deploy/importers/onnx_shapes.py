@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
-from trainlib.deploy.importers import aten_choices, aten_sequences, aten_shapes
+from trainlib.deploy.importers import aten_choices, aten_sequences, aten_shapes, aten_windows
+from trainlib.deploy.importers.aten_functions import truncated
 from trainlib.deploy.importers.aten_importer import Importer
 from trainlib.deploy.importers.aten_shapes import expanded, gathered
 from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at, axes_of, text
@@ -14,7 +15,9 @@ from trainlib.deploy.importers.onnx_elements import Attributes, Names, Rule, at,
 SHAPES = aten_shapes.RULES
 MODES = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 CHOICES = aten_choices.RULES
-FLOAT, BOOL = 1, 9  # onnx.TensorProto.FLOAT and BOOL
+FLOAT, BOOL, DOUBLE = 1, 9, 11
+INTEGERS = (2, 3, 4, 5, 6, 7, 12, 13)
+"""Types of onnx.TensorProto."""
 
 
 def _integers(i: Any, name: Any) -> list[int]:
@@ -123,10 +126,65 @@ def _pad(i: Any, x: Names, a: Attributes) -> str:
 
 
 def _cast(i: Importer, x: Names, a: Attributes) -> str:
-    wanted = a.get("to", FLOAT)
-    if wanted not in (FLOAT, BOOL) or i.graph.values[i.name(x[0])].dtype != "float32":
-        raise DeployError("another type than float32; the chip computes with floats")
-    return CHOICES["ne.Scalar"](i, x[0], 0) if wanted == BOOL else i.name(x[0])
+    """Floats, which integers are as well, once they are computed; and truth values."""
+    wanted, name = a.get("to", FLOAT), i.name(x[0])
+    if wanted == BOOL:
+        return CHOICES["ne.Scalar"](i, x[0], 0)
+    if wanted in INTEGERS:
+        return name if i.graph.values[name].dtype == "int32" else truncated(i, name)
+    if wanted not in (FLOAT, DOUBLE):
+        raise DeployError(
+            "another type than float32; the chip computes with floats: dtype= is for halves"
+        )
+    return i.as_floats(name)
+
+
+def _cast_like(i: Any, x: Names, _: Attributes) -> str:
+    """Of the other's type; what is computed are floats."""
+    other = i.numbers.get(x[1])
+    if other is not None:
+        wanted = {"b": BOOL, "i": INTEGERS[0], "u": INTEGERS[0]}.get(other.dtype.kind, FLOAT)
+    else:
+        wanted = INTEGERS[0] if i.graph.values[i.name(x[1])].dtype == "int32" else FLOAT
+    return _cast(i, x, {"to": wanted})
+
+
+def _sequence(i: Any, x: Names, a: Attributes) -> tuple[list[str]]:
+    """Parts of a value along an axis."""
+    axis, count = a.get("axis", 0), 1
+    whole = i.shape(x[0])[axis]
+    sizes, keeps = [1] * whole, bool(a.get("keepdims", 1))
+    if at(x, 1):
+        keeps = True
+        given = i.number(x[1])
+        count = int(np.ravel(given)[0])
+        sizes = [min(count, whole - n) for n in range(0, whole, count)]
+        sizes = sizes if given.ndim == 0 else _integers(i, x[1])
+    parts = SHAPES["split_with_sizes"](i, x[0], sizes, axis)
+    if not keeps:
+        parts = [SHAPES["squeeze.dim"](i, _Known(i, part), axis) for part in parts]
+    return (list(parts),)
+
+
+def _of_sequence(i: Any, x: Names, _: Attributes) -> str:
+    parts: list[str] = i.known[x[0]]
+    return parts[int(np.ravel(i.number(x[1]))[0])]
+
+
+def _joined_sequence(i: Any, x: Names, a: Attributes) -> str:
+    parts = [_Known(i, part) for part in i.known[x[0]]]
+    return SHAPES["stack" if a.get("new_axis") else "cat"](i, parts, a["axis"])
+
+
+def _image_of_columns(i: Any, x: Names, a: Attributes) -> str:
+    size, kernel = _integers(i, x[1]), _integers(i, x[2])
+    if len(size) != 2:
+        raise DeployError(f"{len(size)} dimensions; there are images")
+    pads = list(a.get("pads", (0, 0, 0, 0)))
+    if pads[:2] != pads[2:]:
+        raise DeployError("pads of two sizes; there are as many on both sides")
+    ways = a.get("dilations", (1, 1)), pads[:2], a.get("strides", (1, 1))
+    return aten_windows.RULES["col2im"](i, x[0], size, kernel, *map(list, ways))
 
 
 def _blocks(is_depth: bool) -> Rule:
@@ -151,6 +209,9 @@ def _blocks(is_depth: bool) -> Rule:
 
 RULES: dict[str, Rule] = {
     "Cast": _cast,
+    "CastLike": _cast_like,
+    "Col2Im": _image_of_columns,
+    "ConcatFromSequence": _joined_sequence,
     "Concat": lambda i, x, a: SHAPES["cat"](i, x, a["axis"]),
     "DepthToSpace": _blocks(True),
     "Expand": _expand,
@@ -160,8 +221,11 @@ RULES: dict[str, Rule] = {
     "Pad": _pad,
     "Reshape": _reshape,
     "Slice": _slice,
+    "SequenceAt": _of_sequence,
+    "SequenceConstruct": lambda i, x, _: ([i.name(name) for name in x],),
     "SpaceToDepth": _blocks(False),
     "Split": _split,
+    "SplitToSequence": _sequence,
     "Squeeze": lambda i, x, a: SHAPES["squeeze"](i, x[0], axes_of(i, x, a)),
     "Tile": lambda i, x, _: SHAPES["repeat"](i, x[0], _integers(i, x[1])),
     "Transpose": _transpose,

@@ -162,7 +162,7 @@ def test_all_nodes_that_have_no_kernel_are_refused_together(tmp_path):
     helper = onnx.helper
     nodes = [
         helper.make_node("MSELoss", ["y", "target"], ["loss"]),
-        helper.make_node("Hardmax", ["x"], ["h"], name="hardmax_1"),
+        helper.make_node("NonZero", ["x"], ["h"], name="nonzero_1"),
         helper.make_node("Relu", ["h"], ["r"], name="relu_1"),
         helper.make_node("Det", ["r"], ["d"], name="det_1"),
         helper.make_node("AveragePool", ["x"], ["p"], name="pool_1"),
@@ -171,7 +171,7 @@ def test_all_nodes_that_have_no_kernel_are_refused_together(tmp_path):
     data = made(tmp_path, nodes)
     lists = "there is no kernel for it; `pulpsim deploy --operators` lists those that there are"
     lines = [
-        f"node hardmax_1: Hardmax: {lists}",
+        f"node nonzero_1: NonZero: {lists}",
         f"node det_1: Det: {lists}",
         "node pool_1: AveragePool: no 'kernel_shape'",
     ]

@@ -17,7 +17,7 @@ from trainlib.deploy.importers.onnx_graph import read  # noqa: E402
 from trainlib.deploy.importers.onnx_operators import RULES  # noqa: E402
 
 IMAGE, LINE, ROWS = (2, 4, 6, 5), (2, 4, 9), (3, 8)
-HEADS, STEPS = (1, 2, 5, 4), (5, 3, 4)
+HEADS, STEPS, VOLUME = (1, 2, 5, 4), (5, 3, 4), (1, 2, 3, 4, 5)
 NUMBERS = np.random.default_rng(3)
 
 
@@ -97,7 +97,99 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
         *("Resize", IMAGE, (None, np.array([1, 1, 2, 2], np.float32))),
         {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
     ),
+    *((name, ROWS, "large", {}) for name in ("Acosh", "ReduceLogSum")),
+    ("Asinh", ROWS, (), {}),
+    ("LpNormalization", ROWS, (), {"axis": 0}),
+    ("MeanVarianceNormalization", IMAGE, (), {}),
+    ("Mod", ROWS, (np.float32(0.5),), {"fmod": 1}),
+    ("Shrink", ROWS, (), {"lambd": 0.5, "bias": 0.25}),
+    ("ThresholdedRelu", ROWS, (), {"alpha": 0.25}),
+    ("LRN", (4, 4, 3, 2), (), {"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 2.0}),
+    ("TopK", ROWS, (whole(3),), {"axis": 1}),
+    ("TopK", ROWS, (whole(2),), {"axis": 0, "largest": 0}),
+    ("CumSum", ROWS, (np.array(1),), {}),
+    ("CumSum", IMAGE, (np.array(-3),), {"exclusive": 1, "reverse": 1}),
+    ("ReduceProd", IMAGE, (whole(1, 3),), {"keepdims": 0}),
+    ("Trilu", ROWS, (np.array(1),), {}),
+    ("Trilu", IMAGE, (), {"upper": 0}),
+    ("GatherElements", ROWS, (whole([0, 7, 1], [3, 3, 2], [5, 0, 0]),), {"axis": 1}),
+    ("GatherND", IMAGE, (whole([0, 1], [1, 3], [1, 0]),), {}),
+    ("GatherND", IMAGE, (whole([[1, 5], [0, 0]], [[3, 2], [3, 4]]),), {"batch_dims": 1}),
+    ("ScatterElements", ROWS, (whole([0], [3], [5]), floats(3, 1)), {"axis": 1}),
+    (
+        *("ScatterElements", ROWS, (whole([0, 0], [3, 2], [5, 5]), floats(3, 2))),
+        {"axis": 1, "reduction": "add"},
+    ),
+    ("ScatterND", IMAGE, (whole([0, 1], [1, 3]), floats(2, 6, 5)), {}),
+    ("ScatterND", IMAGE, (whole([1], [1]), floats(2, 4, 6, 5)), {"reduction": "add"}),
+    ("Col2Im", (2, 12, 9), (whole(6, 5), whole(2, 3)), {"pads": [0, 1, 0, 1], "strides": [2, 2]}),
+    ("Einsum", IMAGE, (floats(4, 3),), {"equation": "bchw,ck->bkhw"}),
+    ("Einsum", IMAGE, (floats(5, 3),), {"equation": "...i,ij"}),
+    ("Einsum", (3, 3, 4), (floats(3, 4), floats(4)), {"equation": "iij,ij,j->i"}),
+    ("Einsum", (2, 3, 4), (floats(2, 5, 4), floats(5)), {"equation": "bid,bjd,j->bij"}),
+    ("Einsum", ROWS, (), {"equation": "ij->"}),
+    (
+        *("Conv", VOLUME, (floats(4, 1, 2, 3, 2), floats(4))),
+        {"pads": [1, 0, 0, 0, 1, 1], "strides": [1, 2, 1], "group": 2},
+    ),
+    ("ConvTranspose", VOLUME, (floats(2, 3, 2, 2, 3), floats(3)), {"strides": [2, 2, 1]}),
+    ("MaxPool", VOLUME, (), {"kernel_shape": [2, 3, 1], "strides": [1, 1, 2]}),
+    ("AveragePool", VOLUME, (), {"kernel_shape": [2, 2, 2], "strides": [1, 2, 2]}),
+    ("AveragePool", IMAGE, (), {"kernel_shape": [4, 3], "strides": [3, 3], "ceil_mode": 1}),
+    ("GlobalAveragePool", VOLUME, (), {}),
+    ("Resize", IMAGE, (None, None, whole(2, 4, 9, 10)), {"mode": "cubic"}),
+    ("Resize", VOLUME, (None, None, whole(1, 2, 6, 8, 9)), {"mode": "linear"}),
+    (
+        *("Resize", VOLUME, (None, None, whole(1, 2, 6, 8, 5))),
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
     ("Gemm", ROWS, (floats(5, 8), floats(5)), {"transB": 1, "alpha": 0.5, "beta": 2.0}),
+    *((name, ROWS, "large", {}) for name in ("Acosh", "ReduceLogSum")),
+    ("Asinh", ROWS, (), {}),
+    ("LpNormalization", ROWS, (), {"axis": 0}),
+    ("MeanVarianceNormalization", IMAGE, (), {}),
+    ("Mod", ROWS, (np.float32(0.5),), {"fmod": 1}),
+    ("Shrink", ROWS, (), {"lambd": 0.5, "bias": 0.25}),
+    ("ThresholdedRelu", ROWS, (), {"alpha": 0.25}),
+    ("LRN", (4, 4, 3, 2), (), {"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 2.0}),
+    ("TopK", ROWS, (whole(3),), {"axis": 1}),
+    ("TopK", ROWS, (whole(2),), {"axis": 0, "largest": 0}),
+    ("CumSum", ROWS, (np.array(1),), {}),
+    ("CumSum", IMAGE, (np.array(-3),), {"exclusive": 1, "reverse": 1}),
+    ("ReduceProd", IMAGE, (whole(1, 3),), {"keepdims": 0}),
+    ("Trilu", ROWS, (np.array(1),), {}),
+    ("Trilu", IMAGE, (), {"upper": 0}),
+    ("GatherElements", ROWS, (whole([0, 7, 1], [3, 3, 2], [5, 0, 0]),), {"axis": 1}),
+    ("GatherND", IMAGE, (whole([0, 1], [1, 3], [1, 0]),), {}),
+    ("GatherND", IMAGE, (whole([[1, 5], [0, 0]], [[3, 2], [3, 4]]),), {"batch_dims": 1}),
+    ("ScatterElements", ROWS, (whole([0], [3], [5]), floats(3, 1)), {"axis": 1}),
+    (
+        *("ScatterElements", ROWS, (whole([0, 0], [3, 2], [5, 5]), floats(3, 2))),
+        {"axis": 1, "reduction": "add"},
+    ),
+    ("ScatterND", IMAGE, (whole([0, 1], [1, 3]), floats(2, 6, 5)), {}),
+    ("ScatterND", IMAGE, (whole([1], [1]), floats(2, 4, 6, 5)), {"reduction": "add"}),
+    ("Col2Im", (2, 12, 9), (whole(6, 5), whole(2, 3)), {"pads": [0, 1, 0, 1], "strides": [2, 2]}),
+    ("Einsum", IMAGE, (floats(4, 3),), {"equation": "bchw,ck->bkhw"}),
+    ("Einsum", IMAGE, (floats(5, 3),), {"equation": "...i,ij"}),
+    ("Einsum", (3, 3, 4), (floats(3, 4), floats(4)), {"equation": "iij,ij,j->i"}),
+    ("Einsum", (2, 3, 4), (floats(2, 5, 4), floats(5)), {"equation": "bid,bjd,j->bij"}),
+    ("Einsum", ROWS, (), {"equation": "ij->"}),
+    (
+        *("Conv", VOLUME, (floats(4, 1, 2, 3, 2), floats(4))),
+        {"pads": [1, 0, 0, 0, 1, 1], "strides": [1, 2, 1], "group": 2},
+    ),
+    ("ConvTranspose", VOLUME, (floats(2, 3, 2, 2, 3), floats(3)), {"strides": [2, 2, 1]}),
+    ("MaxPool", VOLUME, (), {"kernel_shape": [2, 3, 1], "strides": [1, 1, 2]}),
+    ("AveragePool", VOLUME, (), {"kernel_shape": [2, 2, 2], "strides": [1, 2, 2]}),
+    ("AveragePool", IMAGE, (), {"kernel_shape": [4, 3], "strides": [3, 3], "ceil_mode": 1}),
+    ("GlobalAveragePool", VOLUME, (), {}),
+    ("Resize", IMAGE, (None, None, whole(2, 4, 9, 10)), {"mode": "cubic"}),
+    ("Resize", VOLUME, (None, None, whole(1, 2, 6, 8, 9)), {"mode": "linear"}),
+    (
+        *("Resize", VOLUME, (None, None, whole(1, 2, 6, 8, 5))),
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
     ("Gemm", ROWS, (floats(3, 5), floats(8, 5)), {"transA": 1}),
     ("MatMul", (2, 3, 8), (floats(8, 5),), {}),
     ("MatMul", (2, 3, 8), (floats(2, 8, 5),), {}),
@@ -129,6 +221,8 @@ CASES = [  # operator, shape of the first input, other inputs (None: left out), 
 OF_OTHERS = {  # that have no gradient, are no ONNX standard, or held against Deeploy's graphs
     *("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Sign"),
     *("Ceil", "Floor", "Round"),
+    *("ArgMax", "ArgMin", "CastLike", "ConcatFromSequence", "Hardmax", "OneHot"),
+    *("SequenceAt", "SequenceConstruct", "SplitToSequence", "Xor"),
     *("BatchNormInternal", "BiasGelu", "Cast", "FastGelu", "FusedMatMul", "MSELoss"),
     *("GRUTraining", "LSTMTraining"),
     *("NegativeLogLikelihoodLoss", "QuickGelu", "SimplifiedLayerNormalization"),
@@ -161,7 +255,7 @@ def graph_of(tmp_path, nodes, data, constants, outputs=("y",)):
 
 def inputs_of(shape, others):
     """What the operator reads, by name, and constants."""
-    if others in ("positive", "small"):
+    if others in ("positive", "small", "large"):
         others = ()
     if others == "where":
         mask = NUMBERS.random(shape) < 0.5
@@ -179,9 +273,11 @@ def inputs_of(shape, others):
 def test_an_operator_gives_what_onnxs_reference_does(operator, shape, others, attributes, tmp_path):
     names, constants = inputs_of(shape, others)
     x = NUMBERS.standard_normal(shape).astype(np.float32)
-    x = {"positive": np.abs(x) + 0.5, "small": np.tanh(x) / 2}.get(str(others), x)
+    x = {"positive": np.abs(x) + 0.5, "small": np.tanh(x) / 2, "large": np.abs(x) + 3}.get(
+        str(others), x
+    )
     data = {"x": x, "scale": floats(1)}
-    outputs = ["y", "other"] if operator == "Split" else ["y"]
+    outputs = ["y", "other"] if operator in ("Split", "TopK") else ["y"]
     node = onnx.helper.make_node(operator, names, outputs, **attributes)
     model = graph_of(tmp_path, [node], data | {"target": x}, constants, outputs)
     wanted = ReferenceEvaluator(model).run(None, {"x": data["x"], "scale": data["scale"]})[0]
@@ -214,7 +310,7 @@ def test_a_split_without_sizes_is_into_as_many_parts_as_there_are_results(tmp_pa
 def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
     make = onnx.helper.make_node
     nodes = [
-        make("Hardmax", ["h"], ["a"], name="hardmax"),
+        make("Det", ["h"], ["a"], name="det"),
         make("Shape", ["a"], ["s"]),
         make("ConstantOfShape", ["s"], ["z"]),
         make("Add", ["a", "z"], ["y"]),
@@ -222,7 +318,7 @@ def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
     data = {"x": floats(*ROWS), "scale": floats(1), "target": floats(*ROWS)}
     graph_of(tmp_path, nodes, data, {})
     message = (
-        "node hardmax: Hardmax: there is no kernel for it; `pulpsim deploy --operators` lists "
+        "node det: Det: there is no kernel for it; `pulpsim deploy --operators` lists "
         "those that there are"
     )
     with pytest.raises(DeployError, match=f"^{message}$"):
@@ -268,6 +364,53 @@ def test_comparisons_choose_and_scales_that_are_put_together_are_known(tmp_path)
     assert loss == pytest.approx(float(np.square(wanted.astype(np.float64)).mean()), rel=1e-6)
 
 
+def test_integers_that_are_computed_choose_and_sequences_are_parts(tmp_path):
+    helper = onnx.helper
+    data = {"x": NUMBERS.standard_normal(ROWS).astype(np.float32), "scale": floats(1)}
+    nodes = [
+        helper.make_node("ArgMax", ["h"], ["largest"], axis=1, keepdims=0),
+        helper.make_node("OneHot", ["largest", "depth", "values"], ["ones"], axis=0),
+        helper.make_node("ArgMin", ["h"], ["least"], axis=-1),
+        helper.make_node("GatherElements", ["h", "least"], ["low"], axis=1),
+        helper.make_node("Gather", ["table", "largest"], ["rows"]),
+        helper.make_node("Hardmax", ["h"], ["first"]),
+        helper.make_node("CastLike", ["least", "h"], ["place"]),
+        helper.make_node("Cast", ["h"], ["cut"], to=onnx.TensorProto.INT64),
+        helper.make_node("CastLike", ["cut", "h"], ["whole"]),
+        helper.make_node("Greater", ["h", "low"], ["above"]),
+        helper.make_node("Less", ["h", "place"], ["below"]),
+        helper.make_node("Xor", ["above", "below"], ["one"]),
+        helper.make_node("Cast", ["one"], ["ones_there"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("SplitToSequence", ["h", "sizes"], ["parts"], axis=1),
+        helper.make_node("SequenceAt", ["parts", "second"], ["part"]),
+        helper.make_node("SequenceConstruct", ["part", "part"], ["both"]),
+        helper.make_node("ConcatFromSequence", ["both"], ["joined"], axis=1),
+        helper.make_node("Transpose", ["ones"], ["turned"]),
+        helper.make_node("Sum", ["turned", "rows", "first", "whole", "ones_there"], ["some"]),
+        helper.make_node("Mul", ["joined", "some"], ["product"]),
+        helper.make_node("CastLike", ["half", "h"], ["limit"]),
+        helper.make_node("Clip", ["product", "limit"], ["clipped"]),
+        helper.make_node("ReduceMax", ["h"], ["top"], keepdims=0),
+        helper.make_node("Clip", ["clipped", "", "top"], ["within"]),
+        helper.make_node("Add", ["within", "low"], ["y"]),
+    ]
+    constants = {
+        "half": np.array(0.5),
+        **{"depth": np.array(8), "values": floats(2), "table": floats(8, 8)},
+        **{"sizes": whole(4, 4), "second": np.array(1)},
+    }
+    model = graph_of(tmp_path, nodes, data | {"target": data["x"]}, constants)
+    [wanted] = ReferenceEvaluator(model).run(None, data)
+    data["target"] = np.zeros(wanted.shape, np.float32)
+    graph_of(tmp_path, nodes, data, constants)
+    training = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+    interpreter = Interpreter(training.graph, {n: data[n] for n in ("x", "target")})
+    interpreter.run()
+    loss = float(interpreter.get(training.graph.loss).reshape(()))
+    assert loss == pytest.approx(float(np.square(wanted.astype(np.float64)).mean()), rel=1e-6)
+    assert "scale" in differentiate(training.graph).gradients
+
+
 def test_every_operator_of_onnxs_standard_is_tried():
     assert {case[0] for case in CASES} | OF_OTHERS == set(RULES)
 
@@ -289,14 +432,27 @@ def test_shapes_that_are_computed_from_constants_are_known_before_the_run(tmp_pa
 @pytest.mark.parametrize(
     ("operator", "others", "attributes", "message"),
     [
-        ("Hardmax", (), {}, "there is no kernel for it; .*"),
-        ("AveragePool", (), {"kernel_shape": [2, 2], "ceil_mode": 1}, "dilations, or ceil_mode .*"),
-        ("ConvTranspose", (floats(4, 2, 2, 2, 2),), {}, "3 dimensions; there are lines and images"),
+        ("Det", (), {}, "there is no kernel for it; .*"),
+        ("AveragePool", (), {"kernel_shape": [2, 2], "dilations": [2, 1]}, "dilations; .*"),
+        ("ArgMax", (), {"select_last_index": 1}, "select_last_index; it is the first .*"),
+        ("ScatterElements", (whole(0), floats(1)), {"reduction": "max"}, "reduction max; .*"),
+        ("ScatterND", (whole([0], [0]), floats(2, 4, 6, 5)), {}, "a place that is written to .*"),
+        ("Einsum", (floats(4),), {"equation": "bchw->b"}, "bchw->b has 1 operands; there are 2"),
+        ("Einsum", (floats(4),), {"equation": "bch,c->b"}, "bch,c->b: bch has other axes .*"),
+        ("Einsum", (floats(3),), {"equation": "bchw,c->b"}, "an axis of 4 and one of 3 for c; .*"),
+        ("Mod", (floats(2),), {}, "several divisors; there may be one"),
+        ("Col2Im", (whole(4, 4, 4), whole(2, 2, 2)), {}, "3 dimensions; there are images"),
+        ("Col2Im", (whole(4, 4), whole(2, 2)), {"pads": [0, 0, 1, 1]}, "pads of two sizes; .*"),
         ("MaxPool", (), {}, "no 'kernel_shape'"),
-        ("Resize", (None, None, whole(2, 4, 12, 10)), {"mode": "cubic"}, "cubic, half_pixel; .*"),
+        (
+            "Resize",
+            (None, None, whole(2, 4, 12, 10)),
+            {"mode": "cubic", "cubic_coeff_a": -0.5},
+            "cubic, half_pixel; .*",
+        ),
         ("GroupNormalization", (floats(2), floats(2)), {"num_groups": 2}, r"scales of \[2\]; .*"),
         ("Pow", (floats(2),), {}, "several exponents; there may be one"),
-        ("Cast", (), {"to": 7}, "another type than float32; the chip computes with floats"),
+        ("Cast", (), {"to": 10}, "another type than float32; the chip computes with floats: .*"),
         ("GRU", RECURRENT, {}, "linear_before_reset = 0; .*"),
         ("LSTM", RECURRENT, {"activations": ["Relu", "Tanh", "Tanh"]}, "activations relu, .*"),
         ("LSTM", RECURRENT, {"clip": 1.0}, "clip or input_forget; .*"),
