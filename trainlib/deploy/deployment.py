@@ -298,7 +298,7 @@ def deploy(
     """Plan the training of a torch.nn.Module.
 
     batch         (x, target): the shapes and types of every batch; either may be a tuple, x of the
-                  model's arguments
+                  model's arguments, and each of those a dict
     loss          loss(output, target); None: the model's forward takes both and returns the loss
     optimizer     SGD, Adam or AdamW of trainlib.deploy, or of torch.optim with parameters of the
                   model, whose groups count; those that it does not have do not learn

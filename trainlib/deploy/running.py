@@ -199,9 +199,10 @@ def inputs_of(schedule: Schedule, batch: Sequence[Any]) -> Arrays:
 
 
 def _flat(batch: Any) -> Iterator[Any]:
-    """The arrays of tuples within each other."""
-    for part in batch:
-        if isinstance(part, (tuple, list)):
+    """The arrays of tuples and dicts within each other; of a dict in the order of its keys."""
+    parts = [batch[key] for key in sorted(batch, key=str)] if isinstance(batch, Mapping) else batch
+    for part in parts:
+        if isinstance(part, (tuple, list, Mapping)):
             yield from _flat(part)
         else:
             yield part

@@ -228,7 +228,7 @@ def test_a_batch_with_what_is_no_number_is_refused():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (None, "x: None; it is a tensor, an array, or a tuple of them"),
+        (None, "x: None; it is a tensor, an array, or a tuple or dict of them"),
         (torch.zeros(0, 4), r"x: shape [0, 4] has no elements; give a batch"),
         (
             torch.zeros(2, 4, dtype=torch.uint8),
@@ -297,6 +297,39 @@ def test_masks_come_with_x_and_differ_between_batches(kind):
     message = "x_1: element [0, 0] is 2.0; it is a mask: True or False"
     with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
         network.train([((batches[0][0][0], wrong), target)])
+
+
+def test_what_a_module_takes_and_gives_may_be_a_dict():
+    """In any order of keys."""
+    torch.manual_seed(1)
+
+    def forward(m, given):
+        return {"sum": m.a(given["first"]) + given["second"], "product": m.b(given["first"])}
+
+    def loss(found, t):
+        return F.mse_loss(found["sum"], t["b"]) + F.l1_loss(found["product"], t["a"])
+
+    def batch(*keys):
+        return {key: torch.randn(2, 4) for key in keys}
+
+    model = Two(forward)
+    batches = [(batch("second", "first"), batch("b", "a")) for _ in range(2)]
+    network = deployed(model, batches[0], loss)
+    turned = tuple(dict(reversed(part.items())) for part in batches[1])
+    found = network.evaluate([batches[0]]).outputs[0]
+    np.testing.assert_allclose(found[0], model(batches[0][0])["sum"].detach(), 0, 1e-6)
+    trained = network.train([batches[0], turned])
+    wide = copy.deepcopy(model).double()
+    optimizer = torch.optim.SGD(wide.parameters(), lr=0.1)
+    for got, (x, t) in zip(trained.losses, batches, strict=True):
+        wanted = loss(*(wide({k: v.double() for k, v in x.items()}), t))
+        assert got == pytest.approx(wanted.item(), abs=1e-6)
+        optimizer.zero_grad()
+        wanted.backward()
+        optimizer.step()
+    message = "x['first']: None; it is a tensor, an array, or a tuple or dict of them"
+    with pytest.raises(DeployError, match=f"^{re.escape(message)}$"):
+        deployed(model, ({"first": None}, batches[0][1]), loss)
 
 
 def test_targets_may_be_of_any_type_of_integers():

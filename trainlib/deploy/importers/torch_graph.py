@@ -8,7 +8,7 @@ requires_grad = False do not learn.
 import copy
 import logging
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -65,8 +65,8 @@ def graph_of(
 ) -> tuple[Graph, tuple[str, ...]]:
     """The graph of a module with a loss, for batches like this one; and its outputs' names.
 
-    x         a tensor, or a tuple: the module's arguments
-    target    a tensor, or a tuple of them
+    x         a tensor, or a tuple: the module's arguments; each may be a dict of tensors
+    target    a tensor, or a tuple or dict of them
 
     raises    DeployError for what torch cannot export, and for operators that have no kernel
     """
@@ -165,6 +165,8 @@ def _run_once(wrapped: _WithLoss, x: Any, target: Any) -> None:
 
 def _said(given: Any) -> str:
     """Shapes and types."""
+    if isinstance(given, dict):
+        return f"{{{', '.join(f'{key}: {_said(part)}' for key, part in given.items())}}}"
     if isinstance(given, tuple):
         return f"({', '.join(map(_said, given))})"
     return f"{list(given.shape)} {str(given.dtype).removeprefix('torch.')}"
@@ -186,17 +188,19 @@ def _is_library(file: str) -> bool:
 
 
 def _tensors(name: str, given: Any) -> Any:
-    """A tensor, or a tuple of them.
+    """A tensor, or a tuple of them, or a dict, in the order of its keys.
 
     raises    DeployError for anything else
     """
+    if isinstance(given, Mapping):
+        return {key: _tensors(f"{name}[{key!r}]", given[key]) for key in sorted(given, key=str)}
     if isinstance(given, (tuple, list)):
         return tuple(_tensors(f"{name}[{n}]", part) for n, part in enumerate(given))
     try:
         tensor = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError):
         raise DeployError(
-            f"{name}: {kind_of(given)}; it is a tensor, an array, or a tuple of them"
+            f"{name}: {kind_of(given)}; it is a tensor, an array, or a tuple or dict of them"
         ) from None
     if not tensor.numel():
         raise DeployError(f"{name}: shape {list(tensor.shape)} has no elements; give a batch")
