@@ -13,11 +13,10 @@ from firmware.runtime import Team
 from trainlib.elementwise.elementwise import no_macs, packed
 from trainlib.norm import resident
 from trainlib.norm.phases import NormPhases
-from trainlib.norm.row_norm import How
+from trainlib.norm.row_norm import OF_CHANNELS, How
 from trainlib.norm.variants import (
     LIKE_X,
     NORMS,
-    OF_CHANNELS,
     Axes,
     BatchArguments,
     Layout,
@@ -336,7 +335,7 @@ class Backward(Step):
             return {}
         shape = {axes: prod(layout.shape(axes)) for axes in (layout.means, layout.channels)}
         found = dict.fromkeys(("products", "sums"), shape[layout.means])
-        if point.b > 1:
+        if not layout.has_one_image:
             found |= dict.fromkeys(OF_CHANNELS, shape[layout.channels])
         return found
 

@@ -7,8 +7,8 @@ from functools import partial
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
 from trainlib.elementwise.fill import fill_f32
-from trainlib.norm.row_norm import How, RowNorm
-from trainlib.norm.variants import OF_CHANNELS, Axes, Layout
+from trainlib.norm.row_norm import OF_CHANNELS, How, RowNorm
+from trainlib.norm.variants import Axes, Layout
 from trainlib.primitive.tensor import Addresses
 from trainlib.reduction.row_view import View
 
@@ -67,13 +67,11 @@ def _by_channels(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How)
 
     at    addresses: products and sums, too; of several images channel_products and channel_sums
     """
-    is_single = not set(OF_CHANNELS) <= set(at)
-    if is_single:  # sums of channels are those of parameters
+    if layout.has_one_image:
         at = {**at, **dict(zip(OF_CHANNELS, (at["dgamma"], at["dbeta"]), strict=True))}
     how = replace(how, count=layout.count)
     means, gamma, channels = layout.means, layout.gamma, layout.channels
     in_mean = tuple(axis for axis in gamma if axis not in means)
-    images = tuple(axis for axis in means if axis not in gamma)
     x = ["x", "dy", "mean", "rstd", *(["y"] if how.relu else [])]
 
     def emit(work: Callable[[RowNorm], None], names: list[str], *axes: Axes, **more: int) -> None:
@@ -83,11 +81,10 @@ def _by_channels(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How)
     emit(_channels, [*x, *OF_CHANNELS], channels)
     team.barrier()
     names = ["gamma", "rstd", "products", "sums"]
-    emit(RowNorm.store_sums_of_channels, [*OF_CHANNELS, *names], means, in_mean)
+    emit(_terms, [*OF_CHANNELS, *names], means, in_mean)
     team.barrier()
-    if not is_single:
-        names = ["dgamma", "dbeta"]
-        emit(RowNorm.store_sums_of_images, [*OF_CHANNELS, *names], gamma, images)
+    if not layout.has_one_image:
+        emit(_sums_of_images, [*OF_CHANNELS, "dgamma", "dbeta"], gamma, layout.images)
         team.barrier()
     emit(_channel_slopes, [*x, "gamma", "products", "sums", "dx"], channels, reductions=0)
 
@@ -154,11 +151,24 @@ def _channels(norm: RowNorm) -> None:
             norm.rows.store(name, total)
 
 
-def _channel_slopes(norm: RowNorm) -> None:
+def _terms(norm: RowNorm) -> None:
     with norm.rows.each():
-        mean, rstd = norm.load_means()
-        factor = norm.factor(rstd)
-        norm.single_slope(mean, factor, norm.rows.load("products"), norm.rows.load("sums"))
+        terms = norm.sums_of_channels()
+        norm.make_terms(*terms)
+        for name, term in zip(("products", "sums"), terms, strict=True):
+            norm.rows.store(name, term)
+
+
+def _sums_of_images(norm: RowNorm) -> None:
+    with norm.rows.each():
+        for name, total in norm.sums_of_images().items():
+            norm.rows.store(name, total)
+
+
+def _channel_slopes(norm: RowNorm) -> None:
+    norm.k.free(norm.share, norm.one)  # registers are few, and no means are made here
+    with norm.rows.each():
+        norm.slope_of_channel()
 
 
 def _parameters(norm: RowNorm, *, adds: bool) -> None:

@@ -30,6 +30,8 @@ from trainlib.elementwise.activations import clip
 from trainlib.norm.pairs import Pairs
 from trainlib.reduction.row_reduction import LONG, Field, Kind, Rows
 
+OF_CHANNELS = ("channel_products", "channel_sums")
+"""What each channel of each image has one of: sums of dy h and of dy."""
 LONG_BESIDE_RELU = 16 * LONG  # elements of one image; parts take registers that its y needs
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -335,8 +337,8 @@ class RowNorm:
 
     # Backward, where a mean is of channels that have a gamma each
 
-    def store_sums_of_channels(self) -> None:
-        """Store, for each mean, what x - mean is multiplied by, and what is added, in dx."""
+    def sums_of_channels(self) -> list[Register]:
+        """Sums of channels' sums, each times its gamma."""
 
         def weigh(
             v: Lanes, products: Lane, sums: Lane, of_products: Lane, of_sums: Lane, gamma: Lane
@@ -344,32 +346,35 @@ class RowNorm:
             v.fmadd_s(products, of_products, gamma, products)
             v.fmadd_s(sums, of_sums, gamma, sums)
 
-        k, rows = self.k, self.rows
-        sources = ["channel_products", "channel_sums", "gamma"]
-        with rows.each():
-            products, sums = rows.reduce(sources, weigh, ["sum", "sum"], longest=LONG)
-            rstd = rows.load("rstd")
+        return self.rows.reduce([*OF_CHANNELS, "gamma"], weigh, ["sum", "sum"], longest=LONG)
+
+    def make_terms(self, products: Register, sums: Register) -> None:
+        """Make of these what x - mean is multiplied by, and what is added, in dx."""
+        k = self.k
+        with k.scope():
+            rstd = self.rows.load("rstd")
             for total in (products, sums):
                 k.fmul_s(total, total, self.share)
                 k.fmul_s(total, total, rstd)
                 k.fsgnjn_s(total, total, total)
             k.fmul_s(products, products, rstd)
-            rows.store("products", products)
-            rows.store("sums", sums)
 
-    def store_sums_of_images(self) -> None:
-        """Store dgamma and dbeta, sums of each image's."""
+    def sums_of_images(self) -> dict[str, Register]:
+        """dgamma and dbeta: sums of channels of all images."""
 
         def add(v: Lanes, products: Lane, sums: Lane, of_products: Lane, of_sums: Lane) -> None:
             v.fadd_s(products, products, of_products)
             v.fadd_s(sums, sums, of_sums)
 
-        rows = self.rows
-        sources = ["channel_products", "channel_sums"]
-        with rows.each():
-            products, sums = rows.reduce(sources, add, ["sum", "sum"], longest=LONG)
-            rows.store("dgamma", products)
-            rows.store("dbeta", sums)
+        products, sums = self.rows.reduce(OF_CHANNELS, add, ["sum", "sum"], longest=LONG)
+        return {"dgamma": products, "dbeta": sums}
+
+    def slope_of_channel(self) -> None:
+        """dx, given products and sums: see make_terms."""
+        mean, rstd = self.load_means()
+        factor = self.factor(rstd)
+        self.k.free(rstd)
+        self.single_slope(mean, factor, self.rows.load("products"), self.rows.load("sums"))
 
     # Backward, where elements of a row have their own gamma
 

@@ -5,7 +5,7 @@ Sums over tiles stay where their result comes; the last tile makes it of them.
 
 from collections.abc import Callable
 
-from trainlib.norm.row_norm import RowNorm
+from trainlib.norm.row_norm import OF_CHANNELS, RowNorm
 from trainlib.primitive.slices import TileShape
 from trainlib.reduction.phases import add_old, keep
 
@@ -76,8 +76,39 @@ def weighted_slopes(norm: RowNorm, _: TileShape) -> None:
         norm.weighted_slope(mean, rstd, products, sums)
 
 
-def slopes(norm: RowNorm, _: TileShape) -> None:
-    """dx from dgamma and dbeta, where means are of all that has the same gamma."""
+def channels(norm: RowNorm, tile: TileShape) -> None:
+    """Sums of dy h and dy: rows are channels of images."""
+    with norm.rows.each():
+        found = norm.sums(*norm.load_means())
+        keep(norm.rows, tile, **dict(zip(OF_CHANNELS, found, strict=True)))
+
+
+def terms(norm: RowNorm, tile: TileShape) -> None:
+    """What x - mean is multiplied by, and what is added, in dx, from sums of channels."""
+    with norm.rows.each():
+        found = dict(zip(("products", "sums"), norm.sums_of_channels(), strict=True))
+        for name, total in found.items():
+            add_old(norm.rows, tile, name, total)
+        if tile.is_last:
+            norm.make_terms(*found.values())
+        for name, total in found.items():
+            norm.rows.store(name, total)
+
+
+def sums_of_images(norm: RowNorm, tile: TileShape) -> None:
+    """dgamma and dbeta from sums of channels."""
+    with norm.rows.each():
+        keep(norm.rows, tile, **norm.sums_of_images())
+
+
+def channel_slopes(norm: RowNorm, _: TileShape) -> None:
+    """dx from these terms."""
+    with norm.rows.each():
+        norm.slope_of_channel()
+
+
+def slopes(norm: RowNorm, _: TileShape, names: tuple[str, str] = ("dgamma", "dbeta")) -> None:
+    """dx from sums of dy h and of dy, where means are of all that has the same gamma."""
     rows = norm.rows
     with rows.each():
         mean, rstd = norm.load_means()
@@ -85,4 +116,4 @@ def slopes(norm: RowNorm, _: TileShape) -> None:
         if norm.how.is_frozen:
             norm.frozen_slope(factor)
         else:
-            norm.slope(mean, rstd, factor, rows.load("dgamma"), rows.load("dbeta"))
+            norm.slope(mean, rstd, factor, *map(rows.load, names))

@@ -19,6 +19,7 @@ from pydantic import Field, PositiveInt
 from firmware.builder import KernelError
 from trainlib.codegen.loop_nest import UNROLL
 from trainlib.codegen.nest_operands import row_major
+from trainlib.norm.row_norm import OF_CHANNELS
 from trainlib.primitive.arguments import TiledArguments
 from trainlib.primitive.element import F32, Element
 from trainlib.primitive.operator import Expected
@@ -31,8 +32,6 @@ Axes = tuple[str, ...]
 LIKE_X = ("x", "y", "dx", "dy")
 MEANS = ("mean", "rstd", "rest", "sums", "products")
 """What a part of x that a mean is of has one of."""
-OF_CHANNELS = ("channel_products", "channel_sums")
-"""What each channel of each image has one of, where a mean is of several."""
 PARAMETERS = ("gamma", "beta", "dgamma", "dbeta", "running_mean", "running_var")
 
 
@@ -238,10 +237,28 @@ class Layout:
         return dict(zip(own, steps, strict=True))
 
     @property
+    def images(self) -> Axes:
+        """Axes that means have, and gammas have not."""
+        return tuple(axis for axis in self.means if axis not in self.gamma)
+
+    @property
+    def has_one_image(self) -> bool:
+        """Are sums of channels those of gammas?"""
+        return prod(self.shape(self.images)) == 1
+
+    @property
     def passes(self) -> Passes:
         """What goes over tensors in L2."""
-        sizes = {axis: self.sizes[axis] for axis in self.x}
-        single = (*MEANS, *PARAMETERS)
+        return self._passes(self.x)
+
+    @property
+    def passes_of_channels(self) -> Passes:
+        """What goes over what channels have one of."""
+        return self._passes(self.channels)
+
+    def _passes(self, order: Axes) -> Passes:
+        sizes = {axis: self.sizes[axis] for axis in order}
+        single = (*MEANS, *OF_CHANNELS, *PARAMETERS)
         return Passes(sizes, self.axes, self.split, self.unroll, self.element, single)
 
     # As arrays

@@ -90,13 +90,14 @@ class Rows:
             [total] = rows.reduce(["x"], add, ["sum"])
             rows.sweep(["x"], ["y"], body)
 
-    The first dimension of rows is partitioned if is_ordered, else the one that is best; or both of
-    two, as one: then cores have rows that are `groups` apart.
+    The first dimension of rows is partitioned if is_ordered, else the one that is best; or all, as
+    one: then cores have rows that are `groups` apart.
 
     aligns     rows of an odd number of halves may begin in the middle of a word: all but one of
                their elements are words, and that one, their first or their last, comes after these
     sharing    how many cores share a row; all of them, if the rows are not as many for each group
     spills     sums of parts lie on the stack, for want of registers
+    is_together    may all dimensions of rows be partitioned as one?
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Rows:
         is_ordered: bool = False,
         aligns: bool = False,
         spills: bool = False,
+        is_together: bool = True,
     ) -> None:
         self.aligns, self.spills = aligns, spills
         self.k, self.team, self.elements, self.partials = k, team, tuple(elements), partials
@@ -124,20 +126,20 @@ class Rows:
         least = merged(*space)
         for self.groups in (team.cores // sharing, 1):
             self.dims, operands = space if is_ordered else partitioned(*least, self.groups)
-            self.inner = 0  # size of the second of two dimensions that are partitioned as one
-            if not is_ordered and len(least[0]) == 2 and self._are_better_together(least[0]):
-                (_, self.inner), operands = least
-                self.dims = (prod(least[0]),)
+            self.inner: tuple[int, ...] = ()  # all but the first, if they are partitioned as one
+            if is_together and not is_ordered and self._are_better_together(least[0]):
+                (_, *inner), operands = least
+                self.inner, self.dims = tuple(inner), (prod(least[0]),)
             if not self.by_columns or self.dims[0] % self.groups == 0:
                 break
         self.own = Group(team, sharing) if self.by_columns and self.groups > 1 else team
         self.steps = [operand.steps for operand in operands]
         self.offsets = dict(zip(steps, k.x(len(steps)), strict=True))
-        self.place = k.x() if self.inner else ZERO  # in the second dimension
+        self.places = k.x(len(self.inner))
         self.scratch = k.x()
 
     def _are_better_together(self, dims: Sequence[int]) -> bool:
-        """Has the slowest core fewer rows of both as one than of the one that is best?"""
+        """Has the slowest core fewer rows of all as one than of the one that is best?"""
         together = -(-prod(dims) // self.groups)
         return together < -(-self.dims[0] // self.groups) * prod(self.dims[1:])
 
@@ -202,36 +204,48 @@ class Rows:
                 k.add_constant(offset, offset, step - inside, self.scratch)
 
     def _start_together(self, core: Register) -> None:
-        """Load the offsets of the row of the core's number, and its place."""
-        k = self.k
+        """Load the offsets of the row of the core's number, and its place in inner dimensions."""
+        k, last = self.k, len(self.inner)
         with k.scope():
-            outside, step = k.x(2)
-            k.li(step, -(-SCALE // self.inner))
-            k.mul(outside, core, step)
-            k.srli(outside, outside, SCALE.bit_length() - 1)
-            k.li(step, self.inner)
-            k.mul(step, step, outside)
-            k.sub(self.place, core, step)
-            for offset, (outer, inner) in zip(self.offsets.values(), self.steps, strict=True):
-                k.li(step, outer)
-                k.mul(offset, outside, step)
-                k.li(step, inner)
-                Lanes(k, 1).pulp("mac", rd=offset, rs1=self.place, rs2=step)
+            outer, step = k.x(2)
+            places, rest = [outer, *self.places], core
+            for axis, size in zip(range(last, 0, -1), reversed(self.inner), strict=True):
+                place = places[axis]
+                k.li(step, -(-SCALE // size))
+                k.mul(step, rest, step)
+                k.mv(place, rest)
+                k.srli(outer, step, SCALE.bit_length() - 1)
+                k.li(step, -size)
+                Lanes(k, 1).pulp("mac", rd=place, rs1=outer, rs2=step)
+                rest = outer
+            for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+                k.li(step, steps[0])
+                k.mul(offset, outer, step)
+                for place, bytes_ in zip(self.places, steps[1:], strict=True):
+                    if bytes_:
+                        k.li(step, bytes_)
+                        Lanes(k, 1).pulp("mac", rd=offset, rs1=place, rs2=step)
 
     def _step_together(self) -> None:
         """Go to the row that is `groups` further on."""
-        k, (outside, inside) = self.k, divmod(self.groups, self.inner)
-        steps = [*zip(self.offsets.values(), self.steps, strict=True)]
-        for offset, (outer, inner) in steps:
-            k.add_constant(offset, offset, outside * outer + inside * inner, self.scratch)
-        if not inside:
-            return
-        k.addi(self.place, self.place, inside)
-        k.li(self.scratch, self.inner)
-        with k.if_(GE, self.place, self.scratch):
-            k.sub(self.place, self.place, self.scratch)
-            for offset, (outer, inner) in steps:
-                k.add_constant(offset, offset, outer - self.inner * inner, self.scratch)
+        k, rest, digits = self.k, self.groups, list[int]()
+        for size in reversed(self.inner):
+            rest, digit = divmod(rest, size)
+            digits.insert(0, digit)
+        for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+            more = sum(n * step for n, step in zip((rest, *digits), steps, strict=True))
+            k.add_constant(offset, offset, more, self.scratch)
+        for axis in range(len(self.inner), 0, -1):
+            place, size = self.places[axis - 1], self.inner[axis - 1]
+            k.addi(place, place, digits[axis - 1])
+            k.li(self.scratch, size)
+            with k.if_(GE, place, self.scratch):
+                k.sub(place, place, self.scratch)
+                if axis > 1:
+                    k.addi(self.places[axis - 2], self.places[axis - 2], 1)
+                for offset, steps in zip(self.offsets.values(), self.steps, strict=True):
+                    carried = steps[axis - 1] - size * steps[axis]
+                    k.add_constant(offset, offset, carried, self.scratch)
 
     def _operand(self, name: str) -> Operand:
         field = self.fields[name]

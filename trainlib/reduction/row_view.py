@@ -64,6 +64,7 @@ class View:
             emit(k, team, width)
             return
         how["spills"] = True
+        how["is_together"] = fits(k, team, partial(emit, width=1))
         fitting(k, team, emit, width)
 
 

@@ -66,11 +66,30 @@ def test_every_row_and_split_is_right(name, pass_, point):
 def test_rows_of_images_and_channels_that_are_shared_as_one_dimension_are_right(
     name, pass_, layout, b, c, cores
 ):
-    point = {"b": b, "c": c, "hw": 20, "groups": c, "layout": layout, "cores": cores}
+    groups = c if c % 2 else c // 2
+    point = {"b": b, "c": c, "hw": 20, "groups": groups, "layout": layout, "cores": cores}
     chip = load_chip("pulp", {"cores": cores, "dma.ports": cores})
     _, report = launch(f"{name}_{pass_}_f32", arguments(name, point), chip, guard=64)
     assert report.is_correct
     assert report.stray_writes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("groupnorm", {"b": 1, "c": 12, "hw": 60, "groups": 3, "tile": {"hw": 20}}),
+        ("groupnorm", {"b": 3, "c": 12, "hw": 60, "groups": 3, "tile": {"hw": 20, "size": 3}}),
+        ("groupnorm", {"b": 2, "c": 12, "hw": 60, "groups": 2, "tile": {"hw": 20, "size": 2}}),
+        ("instancenorm", {"b": 3, "c": 5, "hw": 60, "tile": {"hw": 20, "b": 2}}),
+        ("instancenorm", {"b": 1, "c": 5, "hw": 60, "tile": {"hw": 20}}),
+    ],
+)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.sampled
+def test_gradients_by_channels_of_rows_that_are_cut_are_right(name, point, relu, layout, element):
+    check(f"{name}_bw_{element}", point | {"relu": relu, "layout": layout})
 
 
 def test_each_core_has_a_row_of_images_and_channels():
