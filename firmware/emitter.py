@@ -9,6 +9,7 @@ from typing import Any
 
 from firmware.code import Code, Half, Instruction, Item, Label, Value, caller
 from firmware.compress import compressed
+from firmware.list_schedule import scheduled
 from firmware.registers import KernelError, Register, Registers
 from isa.assembler.names import has_float_registers
 from isa.assembler.syntax import Form, Operand, syntax_of
@@ -177,6 +178,16 @@ class Emitter:
             yield
             if self.code.size % WORD:
                 self.nop()
+
+    @contextmanager
+    def scheduled(self) -> Iterator[None]:
+        """Order what is emitted inside so that no instruction waits where another is ready.
+
+        See firmware.list_schedule for what stays where it is.
+        """
+        start = len(self.code.items)
+        yield
+        self.code.items[start:], _ = scheduled(self.isa, self.code.items[start:])
 
     def by_field(self, keys: Sequence[str], **fields: Argument) -> None:
         """Emit the first of these instructions that exists here, operands by field name.

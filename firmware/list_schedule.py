@@ -21,6 +21,8 @@ MEMORY = ("load", "store")
 MOVABLE = (*FPU, *MEMORY, "alu", "mul")  # all else stays where it is
 X_REGISTERS = ("rd", "rs1", "rs2", "rs3")
 F_REGISTERS = ("fd", "fs1", "fs2", "fs3")
+UNKNOWN = -1  # an instruction whose word depends on where it lies
+LABEL, END = -2, -3  # a label; one of a hardware loop, maybe before its last instruction
 LATE = 2
 """Cycles from the issue of a load, or an operation of the FPU, to that of what needs its result."""
 
@@ -28,32 +30,42 @@ LATE = 2
 def scheduled(isa: Isa, items: Sequence[Item]) -> tuple[list[Item], int]:
     """The same code in another order, and its cycles if no access loses its bank.
 
-    Labels stay where they are, and what is neither arithmetic nor a plain access to memory. What is
-    between them stays as it is if it would not take fewer cycles. Two accesses by different
-    pointers that are only advanced are to different bytes, or what one stores depends on what the
-    other has loaded.
+    Labels stay where they are, the last instruction of a hardware loop, and what is neither
+    arithmetic nor a plain access to memory. What is between stays as it is if it would not take
+    fewer cycles. Two accesses by different pointers that are only advanced are to different bytes,
+    or what one stores depends on what the other has loaded.
     """
-    order, cycles = _order(
-        isa, tuple(item.word if isinstance(item, Instruction) else None for item in items)
-    )
-    labels = sum(isinstance(item, Label) for item in items)
-    return [items[place] for place in order], cycles - labels
+    order, cycles = _order(isa, tuple(_words(items)))
+    return [items[place] for place in order], cycles
+
+
+def _words(items: Sequence[Item]) -> Iterator[int]:
+    """The words of instructions, for others and labels LABEL, END or UNKNOWN."""
+    made = [item for item in items if isinstance(item, Instruction)]
+    loops = [instruction for instruction in made if instruction.insn.timing == "hwloop"]
+    ends = {value for loop in loops for value in loop.operands.values()}
+    for item in items:
+        if isinstance(item, Label):
+            yield END if item in ends else LABEL
+        else:
+            yield UNKNOWN if item.word is None else item.word
 
 
 @lru_cache(4096)
-def _order(isa: Isa, words: tuple[int | None, ...]) -> tuple[list[int], int]:
-    """Places in their new order, and cycles, given words; None: one that is not known yet."""
+def _order(isa: Isa, words: tuple[int, ...]) -> tuple[list[int], int]:
+    """Places in their new order, and cycles, given words."""
     found: list[int] = []
     block: list[_Node] = []
-    cycles = 0
+    cycles, before = 0, UNKNOWN
     for place, word in enumerate(words):
-        node = _node(isa, word, place) if word else None
+        node = None if before == END or word < 0 else _node(isa, word, place)
+        before = word
         if node:
             block.append(node)
             continue
         order, taken = _fastest(isa, block)
         found += [*order, place]
-        cycles += taken + 1
+        cycles += taken + (word not in (LABEL, END))
         block = []
     order, taken = _fastest(isa, block)
     return found + order, cycles + taken

@@ -137,6 +137,17 @@ def test_loads_and_stores_are_hidden_by_divisions():
     assert cycles == 2 + 2 * 13 + 1
 
 
+def test_a_kernel_orders_a_part_of_its_code():
+    k = kernel()
+    p, a, b = k.x(3)
+    k.sw(a, 0, p)
+    with k.scheduled():
+        k.lw(a, 0, p)
+        k.addi(a, a, 1)
+        k.lw(b, 4, p)
+    assert names(k.code.items) == ["sw", "lw", "lw", "addi"]
+
+
 def test_labels_jumps_and_markers_of_regions_stay_where_they_are():
     k = kernel()
     p, a, b = k.x(3)
@@ -152,6 +163,34 @@ def test_labels_jumps_and_markers_of_regions_stay_where_they_are():
 
     assert order == k.code.items
     assert cycles == 3 + 1 + 1 + 1 + 1 + 1
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_nothing_enters_or_leaves_a_hardware_loop(chip):
+    k = new_kernel(CHIPS[chip])
+    left = k.buffer(k.l1, "left", 8)
+    with team_of(k, CHIPS[chip], 1), k.scope():
+        at, total, value = k.x(3)
+        a, b = k.f(2)
+        k.li(at, left)
+        k.sw(ZERO, 0, at)
+        k.li(total, 0)
+        k.li(value, 7)
+        k.fload(a, 0, at)
+        start = len(k.code.items)
+        with k.hwloop(5):
+            k.fsqrt_s(b, a)
+            k.fadd_s(b, b, b)
+            k.addi(total, total, 3)
+        k.addi(value, value, 1)
+        k.sw(total, 0, at)
+        k.sw(value, 4, at)
+        k.fsqrt_s(a, b)
+        k.fsqrt_s(b, b)
+        k.code.items[start:], _ = scheduled(k.isa, k.code.items[start:])
+    result = run_program(k.build(), CHIPS[chip])
+
+    assert np.frombuffer(result.read(left, 8), "<i4").tolist() == [15, 8]
 
 
 def test_accesses_by_pointers_that_are_computed_keep_their_order():
