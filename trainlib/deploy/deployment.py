@@ -18,7 +18,7 @@ import numpy as np
 from soc.chip.spec import SocSpec, load_chip
 from soc.host.collector import paused_collector
 from trainlib.deploy.finite import check_values
-from trainlib.deploy.graph.values import DeployError, Graph, kind_of
+from trainlib.deploy.graph.values import DeployError, Graph, check_together, kind_of
 from trainlib.deploy.learning_rates import LearningRates, Rates
 from trainlib.deploy.memory import Memory
 from trainlib.deploy.optimizers import Optimizer
@@ -320,10 +320,10 @@ def deploy(
     is_own = isinstance(optimizer, Optimizer)
     optimizer, learning = (optimizer, []) if is_own else _of_torch(optimizer, model)
     spec = chip if isinstance(chip, SocSpec) else load_chip(str(chip))
+    precision = Precision.of(dtype, dtypes, loss_scale, master)
     graph, _ = graph_of(model, loss, *batch)
-    if is_own:
-        optimizer.check(graph)
-    else:
+    check_together(*((optimizer.check,) if is_own else ()), precision.check, of=graph)
+    if not is_own:
         graph.trained = tuple(name for name in graph.trained if name in learning)
 
     def evaluated() -> tuple[Graph, tuple[str, ...]]:
@@ -335,7 +335,6 @@ def deploy(
             for module, mode in was_training.items():
                 module.training = mode
 
-    precision = Precision.of(dtype, dtypes, loss_scale, master)
     how: dict[str, Any] = {"accumulate": accumulate, "mean": mean, "cores": cores, "tuned": tuned}
     how |= {"precision": precision, "engine": engine, "progress": progress}
     return Deployed(graph, optimizer, spec, evaluated, **how)

@@ -14,7 +14,7 @@ and divided by the scale before anything else is done with them. A dynamic one i
 torch.amp.GradScaler: a step whose gradients are not finite is skipped, and the scale is halved.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from math import frexp
@@ -111,33 +111,15 @@ class Precision:
     ) -> "Precision":
         """What `deploy` is given.
 
-        raises    DeployError
+        raises    DeployError with every mistake, a line each
         """
-        if not isinstance(dtypes, Mapping | None):
-            raise DeployError(
-                f"dtypes = {dtypes!r}; it is types by patterns of layers' names, such as "
-                f'{{"head.*": "f32"}}; dtype is that of all'
-            )
-        for name in (dtype, *(dtypes or {}).values()):
-            if name not in TYPES:
-                raise DeployError(f"dtype = {name!r}; there are {', '.join(TYPES)}")
-        if master != "f32":
-            raise DeployError(
-                f"master = {master!r}; parameters and the optimiser's state are f32: halves lose "
-                f"updates that are small beside them"
-            )
-        if isinstance(loss_scale, str):
-            if loss_scale != "dynamic":
-                raise DeployError(f"loss_scale = {loss_scale!r}; it is a number, or 'dynamic'")
+        mistakes = list(_mistakes(dtype, dtypes, loss_scale, master))
+        raise_all([DeployError(mistake) for mistake in mistakes])
+        if loss_scale == "dynamic":
             loss_scale = LossScale()
-        elif isinstance(loss_scale, int | float):
-            loss_scale = float(loss_scale)
-            _check_power("loss_scale", loss_scale, 2.0**-126, 2.0**126)
-        elif not isinstance(loss_scale, LossScale | None):
-            raise DeployError(
-                f"loss_scale = {loss_scale!r}; it is a power of two, 'dynamic' or a LossScale"
-            )
-        return cls(dtype, dict(dtypes or {}), loss_scale)
+        assert not isinstance(loss_scale, str)
+        scale = float(loss_scale) if isinstance(loss_scale, int | float) else loss_scale
+        return cls(dtype, dict(dtypes or {}), scale)
 
     @property
     def coarsest(self) -> str:
@@ -176,6 +158,36 @@ class Precision:
         scale = self.scale if isinstance(self.scale, float) else self.scale.initial
         graph.add(SCALE, (2,), "state", array=np.array([scale, 1 / scale]))
         return graph.view(f"{SCALE}.value", SCALE, (1,))
+
+
+def _mistakes(dtype: str, dtypes: Any, loss_scale: Any, master: str) -> Iterator[str]:
+    """What is wrong in the arguments of `Precision.of`."""
+    if not isinstance(dtypes, Mapping | None):
+        yield (
+            f"dtypes = {dtypes!r}; it is types by patterns of layers' names, such as "
+            f'{{"head.*": "f32"}}; dtype is that of all'
+        )
+        dtypes = {}
+    if dtype not in TYPES:
+        yield f"dtype = {dtype!r}; there are {', '.join(TYPES)}"
+    for pattern, name in (dtypes or {}).items():
+        if name not in TYPES:
+            yield f"dtypes: {pattern} = {name!r}; there are {', '.join(TYPES)}"
+    if master != "f32":
+        yield (
+            f"master = {master!r}; parameters and the optimiser's state are f32: halves lose "
+            f"updates that are small beside them"
+        )
+    if isinstance(loss_scale, str):
+        if loss_scale != "dynamic":
+            yield f"loss_scale = {loss_scale!r}; it is a number, or 'dynamic'"
+    elif isinstance(loss_scale, int | float):
+        try:
+            _check_power("loss_scale", float(loss_scale), 2.0**-126, 2.0**126)
+        except DeployError as error:
+            yield str(error)
+    elif not isinstance(loss_scale, LossScale | None):
+        yield f"loss_scale = {loss_scale!r}; it is a power of two, 'dynamic' or a LossScale"
 
 
 SINGLE = Precision()

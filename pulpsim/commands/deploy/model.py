@@ -4,9 +4,10 @@ import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -294,11 +295,17 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
     x = numbers.standard_normal(shape, np.float32)
     was_training = model.training
     try:
-        with torch.no_grad():
+        with torch.no_grad(), catch_warnings():
+            simplefilter("ignore")
             output = model.eval()(torch.from_numpy(x))
     except Exception as error:
         message = f"--input {'x'.join(map(str, shape))}: the network does not take it: "
-        if any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
+        if more := _arguments(model)[1:]:
+            message = (
+                f"--data is missing: an .npz file with x and target, and with {', '.join(more)}, "
+                f"which forward takes beside it; PyTorch says: "
+            )
+        elif any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
             message = (
                 "--data is missing: random numbers are no rows of an embedding; PyTorch says: "
             )
@@ -320,6 +327,13 @@ def _random(model: Any, shape: tuple[int, ...], loss: str, seed: int) -> Example
     else:
         target = numbers.standard_normal(sizes, np.float32)
     return Examples(x, target, shape[0])
+
+
+def _arguments(model: Any) -> list[str]:
+    """Names of what forward has to be given."""
+    given = signature(model.forward).parameters.values()
+    kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    return [p.name for p in given if p.default is p.empty and p.kind in kinds]
 
 
 def optimizer_of(name: str, options: dict[str, Any]) -> Optimizer:

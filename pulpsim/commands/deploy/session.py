@@ -126,7 +126,9 @@ def _checked(options: Options) -> Any:
         lambda: _check_comparison(options),
         lambda: _check_precision(options),
     ]
-    if not options.network.endswith(".onnx"):
+    if options.network.endswith(".onnx"):
+        checks.append(partial(_check_onnx, options))
+    else:
         of_torch = _check_torch, _check_input, lambda o: check_network(o.network)
         checks += [partial(check_file, f"{name} {f}", f) for name, f in read.items() if f]
         checks += [partial(check, options) for check in (*of_torch, lambda o: check_loss(o.loss))]
@@ -150,7 +152,8 @@ def _check_precision(options: Options) -> None:
     try:
         Precision.of(**precision_of(**options.precision))
     except DeployError as error:
-        raise ConfigError([f"{options.network}: {error}"]) from None
+        lines = str(error).split("\n")
+        raise ConfigError([f"{options.network}: {line}" for line in lines]) from None
 
 
 def _check_torch(options: Options) -> None:
@@ -250,13 +253,7 @@ def _torch(options: Options, chip: Any) -> _Job:
 
 def _onnx(options: Options, chip: Any) -> _Job:
     """A training graph: FILE.onnx."""
-    if options.verifies:
-        raise ConfigError(["--verify: for a module of PyTorch; a FILE.onnx has --against"])
-    if options.load:
-        raise ConfigError(["--load: for a module of PyTorch; a FILE.onnx has weights of its own"])
-    _check_onnx(options)
-    if options.data is None:
-        raise ConfigError(["--data is missing: an .npz file with the inputs of the graph"])
+    assert options.data
     optimizer = Path(options.optimizer) if options.optimizer.endswith(".onnx") else None
     precision = Precision.of(**precision_of(**options.precision))
     how: dict[str, Any] = {
@@ -280,15 +277,27 @@ def _onnx(options: Options, chip: Any) -> _Job:
 
 
 def _check_onnx(options: Options) -> None:
-    """raises    ConfigError for what a training graph says by itself"""
+    """raises    ConfigError for missing files, and for what a training graph says by itself"""
+    mistakes = []
+    if options.verifies:
+        mistakes.append("--verify: for a module of PyTorch; a FILE.onnx has --against")
+    if options.load:
+        mistakes.append("--load: for a module of PyTorch; a FILE.onnx has weights of its own")
     said = {"--input": options.input}
     said |= {f"--{name.replace('_', '-')}": n for name, n in options.learning.items()}
     if not options.optimizer.endswith(".onnx") and options.optimizer != "sgd":
         said["--optimizer"] = options.optimizer
-    if given := [option for option, value in said.items() if value is not None]:
-        raise ConfigError(
-            [f"{given[0]}: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out"]
+    given = ", ".join(option for option, value in said.items() if value is not None)
+    if given:
+        mistakes.append(
+            f"{given}: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out"
         )
+    if not Path(options.network).exists():
+        mistakes.append(f"{options.network}: there is no such file")
+    if options.data is None:
+        mistakes.append("--data is missing: an .npz file with the inputs of the graph")
+    if mistakes:
+        raise ConfigError(mistakes)
 
 
 def _tuned(options: Options, chip: Any) -> Any:

@@ -232,6 +232,16 @@ def test_a_pattern_that_no_parameter_fits_is_refused():
         deploy(network(), loss=F.cross_entropy, batch=BATCHES[0], optimizer=optimizer)
 
 
+def test_patterns_of_groups_and_of_types_that_fit_nothing_are_said_at_once():
+    optimizer = SGD(lr=0.1, groups=[{"params": ["nothing.*", "*.bias"], "lr": 0.2}])
+    how = {"loss": F.cross_entropy, "batch": BATCHES[0], "optimizer": optimizer}
+    with pytest.raises(DeployError) as refused:
+        deploy(network(), dtypes={"none": "f16"}, **how)
+    first, second = str(refused.value).split("\n")
+    assert first.startswith("SGD: groups[0]: params 'nothing.*': no parameter fits; there are ")
+    assert second.startswith("dtypes: no layer fits 'none'; there are ")
+
+
 def stepped(module):
     optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
     F.cross_entropy(module(BATCHES[0][0]), BATCHES[0][1]).backward()

@@ -333,7 +333,7 @@ def test_the_scale_takes_addresses_in_registers():
     ("how", "message"),
     [
         ({"dtype": "fp8"}, "dtype = 'fp8'; there are f32, f16, bf16"),
-        ({"dtypes": {"out": "int8"}}, "dtype = 'int8'; there are f32, f16, bf16"),
+        ({"dtypes": {"out": "int8"}}, "dtypes: out = 'int8'; there are f32, f16, bf16"),
         (
             {"dtypes": {"head.*": "f16"}},
             "dtypes: no layer fits 'head.*'; there are stem, norm, relu, depth, point, add, "
@@ -343,6 +343,12 @@ def test_the_scale_takes_addresses_in_registers():
             {"dtype": "f16", "master": "f16"},
             "master = 'f16'; parameters and the optimiser's state are f32: halves lose updates "
             "that are small beside them",
+        ),
+        (
+            {"dtype": "f8", "dtypes": {"out": "f9"}, "loss_scale": []},
+            "dtype = 'f8'; there are f32, f16, bf16\n"
+            "dtypes: out = 'f9'; there are f32, f16, bf16\n"
+            "loss_scale = []; it is a power of two, 'dynamic' or a LossScale",
         ),
         ({"loss_scale": "auto"}, "loss_scale = 'auto'; it is a number, or 'dynamic'"),
         (

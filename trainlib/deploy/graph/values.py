@@ -10,7 +10,7 @@ after row. All values with the same root are an alias class.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
@@ -60,6 +60,17 @@ def raise_all(mistakes: Sequence[DeployError]) -> None:
         lines[MOST:] = [f"and {len(lines) - MOST} more"]
     kinds = [type(mistake) for mistake in mistakes if type(mistake) is not DeployError]
     raise (kinds or [DeployError])[0]("\n".join(lines)) from None
+
+
+def check_together(*checks: Callable[["Graph"], None], of: "Graph") -> None:
+    """raises    DeployError with what all checks of a graph find, a line each"""
+    mistakes = list[DeployError]()
+    for check in checks:
+        try:
+            check(of)
+        except DeployError as error:
+            mistakes.append(error)
+    raise_all(mistakes)
 
 
 class TooLargeError(DeployError):

@@ -34,12 +34,12 @@ from torch import nn
 def build():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
-class Floor(nn.Module):
+class Gamma(nn.Module):
     def forward(self, x):
-        return x.floor()
+        return x.lgamma()
 
 def unknown():
-    return nn.Sequential(nn.Linear(6, 3), Floor())
+    return nn.Sequential(nn.Linear(6, 3), Gamma())
 
 class Faint(nn.Module):
     def forward(self, x):
@@ -83,6 +83,9 @@ class Masked(nn.Module):
     def forward(self, x, mask, weight):
         rows = self.rows(x).masked_fill(mask[..., None], 0)
         return self.fc((rows * weight[:, None, None]).sum(1))
+
+def masked():
+    return Masked()
 
 number = 7
 
@@ -495,7 +498,8 @@ def test_data_of_other_types_are_refused(model: Path, tmp_path: Path) -> None:
 
 
 def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
-    build = f"{model}:build"
+    build, graph = f"{model}:build", model.with_suffix(".onnx")
+    graph.touch()
     return {
         "network": (
             [],
@@ -562,7 +566,7 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
         ),
         "operator": (
             [f"{model}:unknown", "--input", "2x6"],
-            f"{model}:unknown: layer 1: floor: there is no kernel for it; `pulpsim deploy "
+            f"{model}:unknown: layer 1: lgamma: there is no kernel for it; `pulpsim deploy "
             "--operators` lists those that there are",
         ),
         "database": (
@@ -588,19 +592,25 @@ def mistakes(model: Path) -> dict[str, tuple[list[str], str]]:
             "--repair: for a FILE.onnx, whose backward nodes may have defects",
         ),
         "onnx_lr": (
-            ["n.onnx", "--data", "n.npz", "--lr", "0.1"],
+            [str(graph), "--data", "n.npz", "--lr", "0.1"],
             "--lr: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out",
         ),
         "onnx_optimizer": (
-            ["n.onnx", "--data", "n.npz", "--optimizer", "adam"],
+            [str(graph), "--data", "n.npz", "--optimizer", "adam"],
             "--optimizer: a FILE.onnx says that: its inputs, and its SGD nodes; leave it out",
         ),
         "plan_only": (
             [build, "--input", "2x6", "--plan-only", "--verify"],
             "--verify: --plan-only trains nothing; leave one of them out",
         ),
+        "arguments": (
+            [f"{model}:masked", "--input", "2x6"],
+            "--data is missing: an .npz file with x and target, and with mask, weight, which "
+            "forward takes beside it; PyTorch says: Masked.forward() missing 2 required positional "
+            "arguments: 'mask' and 'weight'",
+        ),
         "onnx": (["n.onnx", "--data", "n.npz"], "n.onnx: there is no such file"),
-        "data": (["n.onnx"], "--data is missing: an .npz file with the inputs of the graph"),
+        "data": ([str(graph)], "--data is missing: an .npz file with the inputs of the graph"),
     }
 
 
@@ -657,7 +667,7 @@ def test_all_mistakes_of_a_file_are_told_with_their_place(model: Path) -> None:
 
 NAMES = (
     "network form file name kind seven input shape loss optimizer momentum steps cores operator "
-    "onnx database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
+    "onnx arguments database data dtype layer_dtype loss_scale embedding dropout repair onnx_lr "
     "onnx_optimizer plan_only loss_of_several loss_alone loss_number no_database"
 ).split()
 
