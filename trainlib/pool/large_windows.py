@@ -3,11 +3,12 @@ rows and columns, as many of them as lie in x.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import nan
 
 from firmware.builder import EQ, GE, LT, Kernel, Register
+from firmware.hwloop import SHORTEST
 from firmware.lanes import Lane, Lanes, constant, load_constant
 from firmware.registers import ZERO
 from firmware.runtime import Team
@@ -20,6 +21,7 @@ from trainlib.primitive.tensor import Address
 
 Pair = tuple[Register, Register]
 Count = int | Register
+BESIDE, STORES = 4, 8  # elements of a row that are loaded, stored, side by side
 Emit = Callable[[Lanes, "Inside", list[Lane]], list[Lane]]
 """emit(lanes, inside, values) computes an output's results from its values and its window."""
 
@@ -44,21 +46,49 @@ class Part:
             register = self.column = k.x()
             k.li(register, column)
 
+    @property
+    def _has_rows(self) -> AbstractContextManager[None]:
+        rows = self.rows
+        return self.k.if_(LT, ZERO, rows) if isinstance(rows, Register) else nullcontext()
+
     @contextmanager
-    def elements(self, after_row: Callable[[], None] | None = None) -> Iterator[None]:
+    def elements(self, after_row: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Repeat the body, which has no branches and advances `at` by a column, for each element.
 
         A window that has none is left out.
 
         after_row    emits what follows each row, without branches, too
         """
-        k, rows = self.k, self.rows
-        has_any = k.if_(LT, ZERO, rows) if isinstance(rows, Register) else nullcontext()
-        with has_any, k.hwloop(rows):
+        k = self.k
+        with self._has_rows, k.hwloop(self.rows):
             with k.hwloop(self.columns):
                 yield
-            if after_row:
-                after_row()
+            after_row()
+            k.add(self.at, self.at, self.turn)
+            k.nop()  # between the ends of two hardware loops
+
+    def side_by_side(
+        self,
+        emit: Callable[[int], None],
+        most: int,
+        after_row: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do the same with emit(count), for up to so many elements of a row at a time: for more
+        than one if rows have no borders. emit(1) is three instructions or more.
+        """
+        k, columns = self.k, self.p.kernel[1]
+        if self.p.pad[1] or columns < SHORTEST:
+            with self.elements(after_row):
+                emit(1)
+            return
+        rounds, rest = divmod(columns, most)
+        with self._has_rows, k.hwloop(self.rows):
+            if rounds:
+                with k.hwloop(rounds) if rounds > 1 else nullcontext():
+                    emit(most)
+            if rest:
+                emit(rest)
+            after_row()
             k.add(self.at, self.at, self.turn)
             k.nop()  # between the ends of two hardware loops
 
@@ -177,12 +207,23 @@ def average(share: float | None) -> Emit:
 
     def emit(v: Lanes, inside: Inside, _: list[Lane]) -> list[Lane]:
         k = v.k
-        total, value = k.f(2)
-        k.fzero(total)
-        with inside.elements():
-            inside.load_post(value)
-            k.nop()  # the delay
-            k.fadd_s(total, total, value)
+        totals, values = k.f(1 if inside.p.pad[1] else 2), k.f(BESIDE)
+        for total in totals:
+            k.fzero(total)
+
+        def add(count: int) -> None:
+            for value in values[:count]:
+                inside.load_post(value)
+            if count == 1:
+                k.nop()  # the delay
+            for number, value in enumerate(values[:count]):
+                total = totals[number % len(totals)]
+                k.fadd_s(total, total, value)
+
+        inside.side_by_side(add, BESIDE)
+        total, *others = totals
+        for other in others:
+            k.fadd_s(total, total, other)
         scaled(k, inside, share, total)
         return [[total]]
 
@@ -195,19 +236,33 @@ def shares(share: float | None, *, is_disjoint: bool) -> Emit:
     def emit(v: Lanes, inside: Inside, values: list[Lane]) -> list[Lane]:
         k, [[dy]] = v.k, values
         scaled(k, inside, share, dy)
-        old, image = k.f(), inside.p.image
+        image, column = inside.p.image, inside.column
         if is_disjoint:
             image.narrow(k, dy, dy)
-        with inside.elements():
-            if is_disjoint:
-                store_post(k, image.size, dy, inside.column, inside.at)
+
+        def store(count: int) -> None:
+            for _ in range(count):
+                store_post(k, image.size, dy, column, inside.at)
+            for _ in range(SHORTEST - count):
                 k.nop()
-                k.nop()
-            else:
-                k.fload(old, 0, inside.at)
+
+        if is_disjoint:
+            inside.side_by_side(store, STORES)
+            return []
+        step = 0 if isinstance(column, Register) else column
+        old = k.f(BESIDE if 0 < (BESIDE - 1) * step <= REACH else 1)
+
+        def add(count: int) -> None:
+            for number, register in enumerate(old[:count]):
+                k.fload(register, number * step, inside.at)
+            if count == 1:
                 k.nop()  # the load's delay
-                k.fadd_s(old, old, dy)
-                k.fstore_post(old, inside.column, inside.at)
+            for register in old[:count]:
+                k.fadd_s(register, register, dy)
+            for register in old[:count]:
+                k.fstore_post(register, column, inside.at)
+
+        inside.side_by_side(add, len(old))
         return []
 
     return emit
@@ -274,7 +329,7 @@ def _find_row(inside: Inside, most: Register, total: Register, best: Register) -
     """The largest element, the sum of all, and in which row of the window the former is first."""
     k = inside.k
     with k.scope():
-        before, value = k.f(2)
+        before, values = k.f(), k.f(BESIDE)
         row, is_less = k.x(2)
         load(k, inside.p.image.size, most, 0, inside.at)
         inside.p.image.widen(k, [most])
@@ -290,10 +345,14 @@ def _find_row(inside: Inside, most: Register, total: Register, best: Register) -
             k.addi(row, row, 1)
             Lanes(k, 1).pulp("max", rd=best, rs1=best, rs2=is_less)
 
-        with inside.elements(after_row):
-            inside.load_post(value)
-            k.fmax_s(most, most, value)
-            k.fadd_s(total, total, value)
+        def find(count: int) -> None:
+            for value in values[:count]:
+                inside.load_post(value)
+            for value in values[:count]:
+                k.fmax_s(most, most, value)
+                k.fadd_s(total, total, value)
+
+        inside.side_by_side(find, BESIDE, after_row)
 
 
 def _find_column(

@@ -24,7 +24,6 @@ from trainlib.primitive.tensor import Address
 
 SCALE = 1 << 12  # of reciprocals of widths
 FEW = 4  # elements of a window of which several are found side by side; of more, none is waited for
-MOST = 32  # elements of a window of which each has a bit of a word, and code of its own
 
 
 class _Largest:
@@ -213,7 +212,7 @@ def maxpool2d_fw_f32(
     place    the number that the first row's first element would have, in front of it the border's;
              None: x has all of the image
     """
-    if p.is_wide or p.kernel[0] * p.kernel[1] > MOST:
+    if p.is_wide or not p.is_small:  # each element has a bit of a word
         Wide(k, team, p).emit(x, largest(p, place), [], [y, index])
         return
     if p.kernel[0] * p.kernel[1] > FEW:

@@ -20,6 +20,7 @@ Layout = Literal["chw", "hwc"]
 Pair = tuple[int, int]
 LARGEST = 128  # elements of a window, and
 MOST = 512  # of those of all regions together, for each to be code of its own
+SMALL = 32  # elements of a window whose code is in a core's cache
 Places = list[tuple[int, int]]
 """For each element of a window that is in x: which operand has it, and how many bytes after."""
 
@@ -59,6 +60,11 @@ class Pooling:
     def is_disjoint(self) -> bool:
         """Do no two windows share an element?"""
         return self.stride[0] >= self.kernel[0] and self.stride[1] >= self.kernel[1]
+
+    @property
+    def is_small(self) -> bool:
+        """Does the code of a window's elements stay in a core's cache?"""
+        return self.kernel[0] * self.kernel[1] <= SMALL
 
     @property
     def is_wide(self) -> bool:
