@@ -17,6 +17,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import torch
+from torch.distributions import Distribution
 from torch.export import export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -73,7 +74,7 @@ def graph_of(
     x, target = _tensors("x", x), _tensors("target", target)
     wrapped = _WithLoss(module, loss)
     try:
-        with catch_warnings(), _quiet():
+        with catch_warnings(), _quiet(), _unchecked():
             simplefilter("ignore")  # of weights that a recurrent layer assigns to itself
             program = plain(export(wrapped, (x, target)))
     except DeployError:
@@ -110,6 +111,17 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
+
+
+@contextmanager
+def _unchecked() -> Iterator[None]:
+    """Let distributions not check their arguments, which Python would read to raise an error."""
+    checks = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(checks)
 
 
 def _check_buffers(wrapped: _WithLoss, x: Any, target: Any) -> None:

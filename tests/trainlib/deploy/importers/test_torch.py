@@ -9,6 +9,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
 
 from torch import nn  # noqa: E402
+from torch.distributions import (  # noqa: E402
+    Bernoulli,
+    Categorical,
+    Normal,
+    kl_divergence,
+)
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm  # noqa: E402
 
@@ -477,6 +483,27 @@ def test_targets_that_are_computed_learn(name):
     loss = OF_COMPUTED_TARGETS[name]
     module = Of(lambda m, x: (m.a(x), m.b(x)), a=nn.Linear(4, 5), b=nn.Linear(4, 5))
     check(module, lambda y, t: loss(*y) + 0 * t.sum(), torch.randn(6, 4), torch.zeros(1))
+
+
+OF_DISTRIBUTIONS = {
+    "normal": lambda y, t: -Normal(y, F.softplus(y) + 0.1).log_prob(t).mean(),
+    "divergence": lambda y, t: kl_divergence(Normal(y, y.exp()), Normal(0 * y, 1 + 0 * y)).mean(),
+    "classes": lambda y, t: (
+        -Categorical(logits=y).log_prob(torch.arange(5).repeat(2)[:6]).mean()
+        - 0.1 * Categorical(probs=y.softmax(-1)).entropy().mean()
+        + t.mean()
+    ),
+    "truths": lambda y, t: -Bernoulli(logits=y).log_prob((t > 0.5).to(y.dtype)).mean(),
+}
+
+
+@pytest.mark.parametrize("name", OF_DISTRIBUTIONS)
+def test_distributions_that_check_their_arguments_are_taken(name):
+    """Such a check is a number that Python reads; afterwards they check again."""
+    torch.manual_seed(2)
+    check(nn.Linear(4, 5), OF_DISTRIBUTIONS[name], torch.randn(6, 4), torch.rand(6, 5))
+    with pytest.raises(ValueError, match="Expected parameter scale"):
+        Normal(torch.zeros(1), -torch.ones(1))
 
 
 def test_cross_entropy_takes_places_of_an_image_and_an_example_alone():
