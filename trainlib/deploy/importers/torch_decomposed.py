@@ -24,6 +24,8 @@ class Decomposed:
     """A program, and how its operators without a rule may be composed."""
 
     def __init__(self, program: ExportedProgram) -> None:
+        if any(not isinstance(op, torch._ops.OpOverload) for op in _unknown(program)):
+            program = recomposed(program, {})  # of functions of functions, as vmap
         self.program = program
         self.unknown = _unknown(program)
         self.ways = default_decompositions()

@@ -20,6 +20,7 @@ import torch
 from torch.distributions import Distribution
 from torch.export import export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.modules import transformer
 
 from trainlib.deploy.graph.values import DeployError, Graph, kind_of, raise_all
 from trainlib.deploy.importers.exported_graph import (
@@ -115,13 +116,17 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _unchecked() -> Iterator[None]:
-    """Let distributions not check their arguments, which Python would read to raise an error."""
-    checks = Distribution._validate_args
+    """Let Python read no numbers that change nothing: distributions do not check their arguments,
+    and transformers do not look whether a mask that is given as one is causal.
+    """
+    checks, looks = Distribution._validate_args, transformer._detect_is_causal_mask
     Distribution.set_default_validate_args(False)
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     try:
         yield
     finally:
         Distribution.set_default_validate_args(checks)
+        transformer._detect_is_causal_mask = looks
 
 
 def _check_buffers(wrapped: _WithLoss, x: Any, target: Any) -> None:

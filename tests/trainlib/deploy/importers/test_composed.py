@@ -76,6 +76,17 @@ class Resized(Of):
         self.register_buffer("var", torch.rand(3) + 0.5)
 
 
+def mapped(m, x):
+    """Each row by itself, as a function of it."""
+    return torch.vmap(lambda row, other: m.first(row) @ other)(x, x.mT)
+
+
+def translated(m, x):
+    """With a causal mask, which PyTorch looks at."""
+    late = nn.Transformer.generate_square_subsequent_mask(3)
+    return m.both(x, m.first(x)[:, :3], tgt_mask=late)
+
+
 def angles(m, x):
     y = m.first(x).tanh()
     z = torch.asin(y) - torch.acos(y * 0.9) + torch.atan(3 * y) + torch.sinh(y) * torch.atanh(y)
@@ -147,6 +158,15 @@ MODULES = {
     "written": (Of(written, first=nn.Linear(4, 4)), (3, 4)),
     "quantised": (Of(quantised, first=nn.Linear(4, 4)), (3, 4)),
     "resized": (Resized(resized, first=nn.Conv2d(1, 2, 2)), (2, 1, 4, 5)),
+    "mapped": (Of(mapped, first=nn.Linear(4, 4)), (2, 3, 4)),
+    "translated": (
+        Of(
+            *(translated,),
+            first=nn.Linear(8, 8),
+            both=nn.Transformer(8, 2, 1, 1, 12, dropout=0.0, batch_first=True),
+        ),
+        (2, 4, 8),
+    ),
     "products": (Of(products, first=nn.Linear(4, 4)), (3, 4)),
     "distances": (Of(distances, first=nn.Linear(4, 2)), (2, 3, 4)),
     "windows": (Of(windows, first=nn.Conv2d(1, 3, 1)), (2, 1, 5, 6)),
