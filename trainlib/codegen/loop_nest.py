@@ -2,7 +2,8 @@
 
 Dimensions that lie one after another in every tensor become one. If one is left, cores have runs
 of it; else they have parts of one dimension, which becomes the outermost: L1 is as fast in any
-order. All that is known while the program is built costs no instruction.
+order, unless inner loops stay in a bank. All that is known while the program is built costs no
+instruction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +19,11 @@ from firmware.list_schedule import scheduled
 from firmware.registers import SP, ZERO
 from firmware.runtime import Team
 from trainlib.codegen.half_words import HALF, Words, mask
-from trainlib.codegen.nest_operands import Operand, Window, merged, partitioned
+from trainlib.codegen.nest_operands import BANKS, Operand, Window, dealt, merged, partitioned
 from trainlib.primitive.element import load, load_post, store, store_post
 from trainlib.primitive.tensor import WORD
 
 REACH = 2047  # bytes that an offset or a post-increment reaches
-BANKS = 16  # of the usual L1
 PART = 16  # rounds at least, if something follows parts of them
 WORTH_IT = 8  # rounds of a core; one more may be the price of different banks
 UNROLL = 2  # elements: enough for no result to be waited for
@@ -88,6 +88,8 @@ class Nest:
         self.cores = cores = self.team.cores
         space = merged(dims, [*sources, *targets], first=1 if is_ordered else 0)
         self.dims, operands = space if is_ordered else partitioned(*space, cores)
+        if not is_ordered:
+            self.dims, operands = dealt(self.dims, operands, cores)
         self.sources, self.targets = operands[: len(sources)], operands[len(sources) :]
         self.last = len(self.dims) - 1
         self.is_run = cores > 1 and not self.last  # a run of the only dimension for each core

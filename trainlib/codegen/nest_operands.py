@@ -32,6 +32,8 @@ def row_major(address: Address, dims: Sequence[int], element: Element = F32) -> 
     return Operand(address, steps, element=element)
 
 
+BANKS = 16  # of the usual L1
+LONG = 4  # elements of an innermost loop whose bank matters
 Space = tuple[tuple[int, ...], list[Operand]]
 
 
@@ -68,6 +70,27 @@ def partitioned(dims: tuple[int, ...], operands: list[Operand], cores: int) -> S
         order = [0]
     axes.insert(0, axes.pop(order[0]))
     return _space(axes, operands)
+
+
+def dealt(dims: tuple[int, ...], operands: list[Operand], cores: int) -> Space:
+    """The same elements, of which each core has every so many in the first dimension, not a run of
+    them, if then operands whose innermost loops stay in a bank or two are in more banks at a time:
+    columns of matrices whose rows begin in the same bank.
+    """
+    runs, rest = divmod(dims[0], cores)
+    if rest or len(dims) == 1 or dims[-1] < LONG:
+        return dims, operands
+    stuck = [o for o in operands if o.steps[-1] and o.steps[-1] % (WORD * BANKS // 2) == 0]
+    if _banks(stuck, cores, 1) <= _banks(stuck, cores, runs):
+        return dims, operands
+    moved = [replace(o, steps=(o.steps[0], cores * o.steps[0], *o.steps[1:])) for o in operands]
+    return (cores, runs, *dims[1:]), moved
+
+
+def _banks(operands: list[Operand], cores: int, run: int) -> int:
+    """In how many banks cores begin that have runs of the first dimension, added up."""
+    starts = ({core * run * o.steps[0] // WORD % BANKS for core in range(cores)} for o in operands)
+    return sum(map(len, starts))
 
 
 def _space(axes: list[tuple[int, list[int]]], operands: Sequence[Operand]) -> Space:
