@@ -331,19 +331,18 @@ class Backward(Step):
     def _between(self, point: Any) -> dict[str, int]:
         """Words that are between sums and slopes, by name."""
         layout = self.norm.layout(point)
-        if not layout.is_by_channels:
-            return {}
-        shape = {axes: prod(layout.shape(axes)) for axes in (layout.means, layout.channels)}
-        found = dict.fromkeys(("products", "sums"), shape[layout.means])
-        if not layout.has_one_image:
-            found |= dict.fromkeys(OF_CHANNELS, shape[layout.channels])
+        found: dict[str, int] = {}
+        if layout.is_by_channels:
+            found = dict.fromkeys(("products", "sums"), prod(layout.shape(layout.means)))
+        if not layout.has_one_image and not layout.has_own_rows:
+            found |= dict.fromkeys(OF_CHANNELS, prod(layout.shape(layout.channels)))
         return found
 
     def scratch(self, point: Any, sizes: Sized) -> dict[str, Any]:
         """Bytes of further buffers of a tile."""
-        groups = getattr(point, "groups", 1)
-        words = self._between(point)
-        return SCRATCH | {n: WORD * (count // groups) * sizes["c"] for n, count in words.items()}
+        [dim], words = self.dims(point), self._between(point)
+        each = {name: WORD * (count // dim.size) for name, count in words.items()}
+        return SCRATCH | {name: size * sizes[dim.name] for name, size in each.items()}
 
     def results(self, point: Any, x: Arrays) -> dict[str, Expected]:
         """Gradients."""

@@ -6,7 +6,6 @@ from functools import partial
 
 from firmware.builder import Kernel, Register
 from firmware.runtime import Team
-from trainlib.elementwise.fill import fill_f32
 from trainlib.norm.row_norm import OF_CHANNELS, How, RowNorm
 from trainlib.norm.variants import Axes, Layout
 from trainlib.primitive.tensor import Addresses
@@ -43,8 +42,11 @@ def backward(
     adds    to dgamma and dbeta, if layout.has_own_gammas
 
     at      addresses: x, dy, gamma, mean, rstd (or running_mean, running_var), dx, dgamma, dbeta,
-            partials; RMS norm: no mean, dbeta; where a mean is of channels: see _by_channels
+            partials; RMS norm: no mean, dbeta; of several images channel_products and channel_sums;
+            where a mean is of channels products and sums
     """
+    if layout.has_one_image and not layout.has_own_rows:  # sums of channels are gammas' gradients
+        at = {**at, **dict(zip(OF_CHANNELS, (at["dgamma"], at["dbeta"]), strict=True))}
     if layout.is_by_channels:
         _by_channels(k, team, layout, at, how)
         return
@@ -53,22 +55,21 @@ def backward(
         team.barrier()  # the parts of sums meet in the same place; dx may replace dy
         _emit(k, team, layout.view(at, layout.rows), how, _slopes)
         return
-    is_shared = layout.rows != layout.gamma
-    if is_shared:
-        for name in ("dgamma", "dbeta"):
-            fill_f32(k, team, at[name], layout.sizes[layout.rows[0]])
+    own = {name: place for name, place in at.items() if name not in ("dgamma", "dbeta")}
+    _emit(k, team, layout.view(own, layout.rows), how, _gradients)
+    if not layout.has_one_image:
         team.barrier()
-    view = layout.view(at, layout.rows, is_ordered=is_shared)
-    _emit(k, team, view, how, partial(_gradients, adds=is_shared))
+        _add_images(k, team, layout, at, how)
+
+
+def _add_images(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
+    """dgamma and dbeta from sums of channels."""
+    own = {name: at[name] for name in (*OF_CHANNELS, "dgamma", "dbeta", "partials")}
+    _emit(k, team, layout.view(own, layout.gamma, layout.images), how, _sums_of_images)
 
 
 def _by_channels(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How) -> None:
-    """The same where a mean is of channels: each is summed up once, for its gamma and the mean.
-
-    at    addresses: products and sums, too; of several images channel_products and channel_sums
-    """
-    if layout.has_one_image:
-        at = {**at, **dict(zip(OF_CHANNELS, (at["dgamma"], at["dbeta"]), strict=True))}
+    """The same where a mean is of channels: each is summed up once, for its gamma and the mean."""
     how = replace(how, count=layout.count)
     means, gamma, channels = layout.means, layout.gamma, layout.channels
     in_mean = tuple(axis for axis in gamma if axis not in means)
@@ -84,7 +85,7 @@ def _by_channels(k: Kernel, team: Team, layout: Layout, at: Addresses, how: How)
     emit(_terms, [*OF_CHANNELS, *names], means, in_mean)
     team.barrier()
     if not layout.has_one_image:
-        emit(_sums_of_images, [*OF_CHANNELS, "dgamma", "dbeta"], gamma, layout.images)
+        _add_images(k, team, layout, at, how)
         team.barrier()
     emit(_channel_slopes, [*x, "gamma", "products", "sums", "dx"], channels, reductions=0)
 
@@ -129,14 +130,13 @@ def _applied(norm: RowNorm) -> None:
         norm.apply(*norm.load_means())
 
 
-def _gradients(norm: RowNorm, *, adds: bool) -> None:
+def _gradients(norm: RowNorm) -> None:
     rows = norm.rows
-    keep = rows.add if adds else rows.store
     with rows.each():
         mean, rstd = norm.load_means()
         products, sums = norm.sums(mean, rstd)
-        keep("dgamma", products)
-        keep("dbeta", sums)
+        for name, total in zip(OF_CHANNELS, (products, sums), strict=True):
+            rows.store(name, total)
         factor = norm.factor(rstd)
         if norm.how.is_frozen:
             norm.frozen_slope(factor)

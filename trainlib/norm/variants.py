@@ -162,6 +162,11 @@ class Layout:
         return (*self.gamma, *(axis for axis in self.means if axis not in self.gamma))
 
     @property
+    def has_own_rows(self) -> bool:
+        """Have elements that a mean is of one gamma each, and no more?"""
+        return self.has_own_gammas and not self.is_by_channels
+
+    @property
     def is_by_channels(self) -> bool:
         """Are means of several channels, and these of several elements?"""
         return self.has_own_gammas and set(self.channels) < set(self.sizes)
