@@ -53,6 +53,19 @@ def _dropout(i: Importer, x: Any, p: float, training: bool) -> str:
     return dropped(i, i.name(x), p if training else 0.0)
 
 
+def _native_dropout(i: Importer, x: Any, p: float, training: bool | None) -> tuple[str, None]:
+    """As `dropout`, which PyTorch puts together from it; what it keeps would be given, too."""
+    return _dropout(i, x, p, bool(training)), None
+
+
+def _drawn(i: Importer, x: Any, p: float = 0.5, **_: Any) -> str:
+    """1 with a probability, else 0, for each element of x."""
+    ones = np.ones(i.shape(x), np.float32)
+    if p in (0, 1):
+        return i.constant(ones * p)
+    return i.graph.stop(i.scaled(dropped(i, i.constant(ones), 1 - p), p))
+
+
 def _feature_dropout(i: Importer, x: Any, p: float, training: bool) -> str:
     """Whole channels: what they are multiplied by is dropped."""
     if not training or not p:
@@ -206,6 +219,7 @@ RULES: dict[str, Rule] = {
     "add.Scalar": _add,
     "add.Tensor": _add,
     "alpha_dropout": _alpha_dropout,
+    "bernoulli.p": _drawn,
     "cosine_similarity": _cosine,
     "div.Scalar": _div,
     "div.Tensor": _div,
@@ -216,6 +230,7 @@ RULES: dict[str, Rule] = {
     "mean.dim": _reduce("mean"),
     "mul.Scalar": _mul,
     "mul.Tensor": _mul,
+    "native_dropout": _native_dropout,
     "rsub.Scalar": _rsub,
     "std": lambda i, x, unbiased=True: RULES["std.dim"](i, x, None, unbiased),
     "std.correction": _variance(is_root=True, by_correction=True),

@@ -62,7 +62,8 @@ BY_NUMBERS: dict[str, Rule] = {
 }
 """Of those, what has a rule for integers that are not known before the run."""
 FILLED = {
-    *("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like"),
+    *("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like"),
+    "zeros_like",
 }
 """Operators that take the shape of a tensor, and nothing else of it."""
 
@@ -216,12 +217,14 @@ def _call(importer: Importer, node: Any) -> None:
     if _is_of_values(node):
         is_tensor = isinstance(node.meta["val"], torch.Tensor)
         raise DeployError(f"{where}: {SHAPES_STAY if is_tensor else TENSORS_ALONE}")
-    if rule is None and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    if rule is None and is_random:
         raise NoKernelError(
             f"{where}: random numbers of its own; dropout has them: let others come with x"
         )
     has_rule = rule is not None and operator not in aten_choices.RULES  # of constants: a mask
-    if (array := _folded(importer, node, has_rule=has_rule)) is not None:
+    array = None if is_random else _folded(importer, node, has_rule=has_rule)
+    if array is not None:
         importer.known[node] = array
         return
     if operator in MOVES:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch, the extra `torch`, is missing")
@@ -287,6 +288,38 @@ def test_an_alpha_dropout_keeps_the_mean_and_the_variance():
     interpreter, _ = interpreted(graph, x, torch.zeros(1, 2000))
     y = interpreter.get(next(node for node in graph.nodes if node.op == "mse_loss").inputs["x"])
     assert (abs(y.mean()) < 0.1, abs(y.var() - 1) < 0.15) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "kind", [nn.Dropout, nn.Dropout2d, nn.AlphaDropout, nn.FeatureAlphaDropout]
+)
+def test_dropouts_that_pytorch_puts_together_draw_from_seeds(kind):
+    """Where something changes in place, it composes them of random truth values."""
+
+    def forward(m, x):
+        y = m.first(x) * 1
+        y.view(-1).mul_(0.5)
+        return m.drop(y)
+
+    module, x = Of(forward, first=nn.Conv2d(1, 40, 1), drop=kind(0.25)), torch.rand(2, 1, 3, 4)
+    target = torch.zeros(2, 40, 3, 4)
+    graph, _ = graph_of(module, F.mse_loss, x, target)
+    interpreter, found = interpreted(graph, x, target)
+    y = interpreter.get(next(node for node in graph.nodes if node.op == "mse_loss").inputs["x"])
+    maps = y.reshape(80, 12)
+    least = np.array([each[0] for each in maps if (each == each[0]).all()])
+    share = len(least) / 80 if "2d" in kind.__name__ or "Feature" in kind.__name__ else None
+    assert share is None or 0.1 < share < 0.4
+    assert [node.op for node in graph.nodes].count("dropout") == 1
+    assert np.isfinite(found["first.weight"]).all()
+
+
+def test_a_dropout_of_constants_is_drawn_in_each_step():
+    """As a mask that all steps of a sequence share."""
+    module = Of(lambda m, x: m.first(x) * F.dropout(torch.ones(1, 40), 0.5), first=nn.Linear(4, 40))
+    x, target = torch.rand(3, 4), torch.zeros(3, 40)
+    graph, _ = graph_of(module, F.mse_loss, x, target)
+    assert [node.op for node in graph.nodes] == ["linear_fw", "dropout", "multiply", "mse_loss"]
 
 
 def test_what_pytorch_composes_of_others_wrongly_is_refused():
