@@ -33,6 +33,11 @@ from trainlib.deploy.importers.onnx_defects import defects
 from trainlib.deploy.importers.onnx_elements import Rule
 from trainlib.deploy.importers.onnx_operators import LOSSES, RULES
 
+RANDOM = {
+    *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike"),
+    *("RandomUniform", "RandomUniformLike"),
+}
+"""Operators whose results are others in each step."""
 ACCUMULATOR, RESET = ".accumulation.buffer", "lazy_reset_grad"
 Arrays = Mapping[str, np.ndarray]
 
@@ -250,6 +255,11 @@ class OnnxImporter(Importer):
 
         raises    DeployError if there is none
         """
+        if node.op_type in RANDOM - RULES.keys():
+            raise DeployError(
+                f"node {node.name or node.output[0]}: {node.op_type}: random numbers of its own; "
+                f"Dropout has them: let others come with x"
+            )
         if node.op_type not in RULES:
             raise DeployError(
                 f"node {node.name or node.output[0]}: {node.op_type}: there is no kernel for it; "
@@ -259,6 +269,8 @@ class OnnxImporter(Importer):
 
     def _fold(self, node: Any, *, has_rule: bool) -> bool:
         """Compute a node before the run, if it depends on constants alone: shapes, axes, masks."""
+        if node.op_type in RANDOM:
+            return False
         if node.op_type == "Shape":
             shape = self._shape(node.input[0])
             cut = _attributes(node)

@@ -325,6 +325,25 @@ def test_the_shape_of_what_is_refused_is_no_mistake_of_its_own(tmp_path):
         read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
 
 
+def test_random_numbers_are_not_drawn_before_the_run(tmp_path):
+    make = onnx.helper.make_node
+    nodes = [
+        make("RandomNormal", [], ["noise"], name="noise", shape=list(ROWS)),
+        make("Constant", [], ["ones"], value=onnx.numpy_helper.from_array(floats(*ROWS))),
+        make("Dropout", ["ones", "half", "training"], ["mask"]),
+        make("Sum", ["h", "noise", "mask"], ["y"]),
+    ]
+    data = {"x": floats(*ROWS), "scale": floats(1), "target": floats(*ROWS)}
+    constants = {"half": np.array(0.5, np.float32), "training": np.array(True)}
+    graph_of(tmp_path, nodes, data, constants)
+    message = "node noise: RandomNormal: random numbers of its own; Dropout has them: let others "
+    with pytest.raises(DeployError, match=f"^{message}come with x$"):
+        read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data)
+    graph_of(tmp_path, [nodes[1], nodes[2], make("Add", ["h", "mask"], ["y"])], data, constants)
+    graph = read(tmp_path / "network.onnx", tmp_path / "optimizer.onnx", data).graph
+    assert [node.op for node in graph.nodes] == ["dropout", "multiply", "add", "mse_loss"]
+
+
 def test_comparisons_choose_and_scales_that_are_put_together_are_known(tmp_path):
     helper = onnx.helper
     data = {"x": NUMBERS.standard_normal(IMAGE).astype(np.float32), "scale": floats(1)}
