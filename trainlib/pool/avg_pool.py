@@ -1,5 +1,7 @@
 """Average pooling, forward and backward."""
 
+from dataclasses import replace
+
 from firmware.builder import Kernel
 from firmware.lanes import Lane, Lanes, constant
 from firmware.runtime import Team
@@ -12,6 +14,7 @@ from trainlib.pool.windows import Places, Pooling, Region, RegionNest, regions
 from trainlib.primitive.element import Element
 from trainlib.primitive.tensor import Address
 
+FEW = 9  # elements of a window
 SIDE_BY_SIDE = 4  # elements of a window that are loaded before the first is stored
 
 
@@ -93,11 +96,15 @@ def avgpool2d_bw_f32(
     """dx = the sum of dy over the windows with this element, each divided by its elements, or
     times the share.
     """
+    of_all = _share_of_all(p, counts_pad, share)
+    if of_all is not None and _has_opposite(p):
+        avgpool2d_fw_f32(k, team, dy, dx, _opposite(p), share=of_all, unroll=unroll)
+        return
     if not p.is_cover:
         fill_f32(k, team, dx, p.b * p.c * p.h * p.w, element=p.image)
         team.barrier()
     if p.is_wide:
-        give = shares(_share_of_all(p, counts_pad, share), is_disjoint=p.is_disjoint)
+        give = shares(of_all, is_disjoint=p.is_disjoint)
         Wide(k, team, p, planes_first=not p.is_disjoint).emit(dx, give, [dy], [])
         return
     unroll = unroll if p.is_disjoint else 1
@@ -112,6 +119,23 @@ def avgpool2d_bw_f32(
             is_ordered=not p.is_disjoint,
             unroll=unroll,
         )
+
+
+def _has_opposite(p: Pooling) -> bool:
+    """Are elements of dx sums of windows of dy that are cut in no more ways than those of x?
+
+    Of more than FEW elements, their code is larger than a core's cache.
+    """
+    if p.stride != (1, 1) or p.kernel[0] * p.kernel[1] > FEW or min(_opposite(p).pad) < 0:
+        return False
+    return sum(1 for _ in regions(_opposite(p))) <= sum(1 for _ in regions(p))
+
+
+def _opposite(p: Pooling) -> Pooling:
+    """The windows of dy whose sums elements of dx are, where windows of x have a stride of 1."""
+    pad = p.kernel[0] - 1 - p.pad[0], p.kernel[1] - 1 - p.pad[1]
+    of_dy = replace(p, h=p.out[0], w=p.out[1], pad=pad, windows=(p.h, p.w), around=(0, 0))
+    return replace(of_dy, image=p.value, value=p.image)
 
 
 def _shares(places: Places, share: float, image: Element, *, is_disjoint: bool) -> Operation:

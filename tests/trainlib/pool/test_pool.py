@@ -133,6 +133,22 @@ def test_an_element_of_a_wide_window_takes_a_load_and_an_addition_or_a_store(nam
     assert each * 256 < report.cycles < (each + 0.5) * 256 + 150
 
 
+@pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
+@pytest.mark.parametrize("tile", [None, {}, {"c": 1, "y": 3}], ids=str)
+@pytest.mark.parametrize("shape", [{"kernel": 3, "pad": 1}, {"kernel": 2, "pad": 1}], ids=str)
+@LAYOUTS
+@pytest.mark.sampled
+def test_gradients_of_overlapping_means_are_right(layout, shape, tile, element):
+    point = {"b": 2, "c": 3, "h": 10, "w": 7, "stride": 1, "layout": layout} | shape
+    check(f"avgpool2d_bw_{element.name}", point | ({} if tile is None else {"tile": tile}))
+
+
+def test_gradients_of_overlapping_means_take_as_long_as_means():
+    point = {"c": 8, "h": 16, "w": 16, "kernel": 3, "stride": 1, "pad": 1}
+    cycles = [launch(f"avgpool2d_{way}_f32", point, WARM)[1].cycles for way in ("fw", "bw")]
+    assert cycles[1] < 1.1 * cycles[0]
+
+
 @EACH
 def test_columns_of_wide_windows_may_be_far_from_each_other(name):
     point = {"c": 520, "h": 2, "w": 71, "kernel": (2, 70), "stride": 1, "layout": "hwc"}
