@@ -8,21 +8,25 @@ from typing import Any
 import numpy as np
 
 from trainlib.deploy.graph.values import DeployError
+from trainlib.deploy.importers.aten_activations import clamped
 from trainlib.deploy.importers.aten_choices import above, differs, negation, where
-from trainlib.deploy.importers.aten_elements import reduced
+from trainlib.deploy.importers.aten_elements import kept, reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
 from trainlib.deploy.importers.aten_numbers import chosen_by
 from trainlib.deploy.importers.aten_places import ones_at
 from trainlib.deploy.importers.aten_pools import extremes
 from trainlib.deploy.importers.aten_shapes import Known, joined, permuted
 
-FEW = 4
-"""So many are taken one by one; more, by how many each is below."""
+FEW, SHORT = 4, 32
+"""So many are taken one by one, of more than so many; others by how many each is below."""
+LEAST = -3e38
 
 
 def _one_by_one(i: Importer, x: str, count: int) -> str:
-    """Ones at the largest elements of the last axis, [..., count, n]."""
-    shape, left, found = i.graph.values[x].shape, x, list[str]()
+    """Ones at the largest elements of the last axis, [..., count, n]: what is taken is -infinity
+    from there on, and less than all that is not.
+    """
+    shape, left, found = i.graph.values[x].shape, clamped(i, x, LEAST, None), list[str]()
     for _ in range(count):
         ones = ones_at(i, Known(i, extremes(i, left, -1, False)[1]), shape[-1])
         found.append(i.graph.reshaped(ones, (*shape[:-1], 1, shape[-1])))
@@ -37,14 +41,21 @@ def _by_rank(i: Importer, x: str, count: int) -> str:
     own, other = (i.graph.reshaped(x, (*outer, *size)) for size in ((n, 1), (1, n)))
     earlier = np.tri(n, k=-1, dtype=np.float32)
     parts = (
-        (above(i, other, own), i.constant(1 - earlier)),
-        (negation(i, above(i, own, other)), i.constant(earlier)),
+        (_is_above(i, other, own), i.constant(1 - earlier)),
+        (negation(i, _is_above(i, own, other)), i.constant(earlier)),
     )
     sums = [i.node("multiply", dict(zip("ab", pair, strict=True)))["y"] for pair in parts]
     ahead = i.node("add", dict(zip("ab", sums, strict=True)))["y"]
     rank = i.graph.reshaped(reduced(i, ahead, len(outer) + 1, False, "sum"), (*outer, 1, n))
     places = i.constant(np.arange(count, dtype=np.float32).reshape(-1, 1))
     return i.graph.stop(negation(i, differs(i, rank, places)))
+
+
+def _is_above(i: Importer, a: str, b: str) -> str:
+    """As `above`; infinities are not above themselves: their difference is NaN, which is kept."""
+    is_not = negation(i, above(i, a, b))
+    ones = i.constant(np.ones(i.graph.values[is_not].shape, np.float32))
+    return i.graph.stop(negation(i, kept(i, is_not, ones)))
 
 
 def taken(i: Importer, x: str, count: int, dim: int, *, largest: bool = True) -> tuple[str, str]:
@@ -54,7 +65,8 @@ def taken(i: Importer, x: str, count: int, dim: int, *, largest: bool = True) ->
     order = (*(axis for axis in range(rank) if axis != dim), dim)
     turned = permuted(i, x, order)
     key = i.graph.stop(turned if largest else i.node("neg", {"x": turned})["y"])
-    ones = (_one_by_one if count <= FEW else _by_rank)(i, key, count)
+    is_one_by_one = count <= FEW and i.graph.values[turned].shape[-1] > SHORT
+    ones = (_one_by_one if is_one_by_one else _by_rank)(i, key, count)
     *outer, _, n = i.graph.values[ones].shape
     y = chosen_by(i, ones, i.graph.reshaped(turned, (*outer, 1, n)))
     numbers = i.constant(np.arange(n, dtype=np.float32).reshape(1, n))

@@ -38,6 +38,27 @@ def ordered(m, x):
     return z + y.median(0).values + y.view(-1).topk(6, largest=False).values.sum()
 
 
+def ordered_with_infinities(m, x):
+    """What a mask has put last."""
+    y = m.first(x).masked_fill(torch.tensor([True, False, False, False]), float("-inf"))
+    values, places = y.sort(1, descending=True)
+    z = values[:, :3] * y[:, 1:] + y.topk(2).values.sum() + y.gather(1, places)[:, :3]
+    large = y.masked_fill(y > 0, float("inf"))
+    return z + torch.sort(large, dim=1, stable=True).indices[:, 1:] * z
+
+
+def of_many(m, x):
+    """A few of more than are put in order, with fewer than that that are not -infinity."""
+    y = (m.first(x).view(3, 4, 1) * torch.arange(1, 11) * m.first(x)[..., None]).view(3, 40)
+    late = y.masked_fill(torch.arange(40) > 1, float("-inf"))
+    places = late.topk(3).indices[:, :2]
+    return (
+        y.topk(3).values.sum(1, keepdim=True)
+        + y.topk(2, largest=False).values
+        + y.gather(1, places)
+    )
+
+
 def neighbours(m, x):
     """Points that are near each other, with indices of three axes."""
     y = m.first(x)
@@ -74,6 +95,8 @@ MODULES = {
     "quantised": (Of(quantised, first=nn.Linear(4, 4), table=nn.Embedding(5, 4)), (3, 4)),
     "gated": (Of(gated, first=nn.Linear(4, 4)), (3, 4)),
     "ordered": (Of(ordered, first=nn.Linear(4, 4)), (3, 4)),
+    "ordered with infinities": (Of(ordered_with_infinities, first=nn.Linear(4, 4)), (3, 4)),
+    "of many": (Of(of_many, first=nn.Linear(4, 4)), (3, 4)),
     "neighbours": (Of(neighbours, first=nn.Linear(4, 4)), (2, 3, 4)),
     "scattered": (Of(scattered, first=nn.Linear(4, 4)), (3, 4)),
     "of other types": (Of(of_other_types, first=nn.Linear(4, 4)), (3, 4)),
@@ -86,7 +109,9 @@ def test_gradients_are_those_of_autograd(name):
     check_module(*MODULES[name])
 
 
-@pytest.mark.parametrize("name", ["quantised", "ordered", "scattered"])
+@pytest.mark.parametrize(
+    "name", ["quantised", "ordered", "ordered with infinities", "of many", "scattered"]
+)
 def test_what_is_chosen_is_right_on_the_chip(name):
     module, shape = MODULES[name]
     torch.manual_seed(1)
