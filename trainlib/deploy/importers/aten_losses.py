@@ -10,7 +10,8 @@ from trainlib.deploy.graph.values import DeployError
 from trainlib.deploy.importers.aten_activations import clamped, log_softmax
 from trainlib.deploy.importers.aten_elements import reduced
 from trainlib.deploy.importers.aten_importer import Importer, Rule
-from trainlib.deploy.importers.aten_shapes import expanded, permuted
+from trainlib.deploy.importers.aten_places import ones_at
+from trainlib.deploy.importers.aten_shapes import Known, expanded, permuted
 
 NONE, MEAN, SUM = 0, 1, 2
 REDUCTIONS = {MEAN: "mean", SUM: "sum"}
@@ -97,10 +98,12 @@ def _entropy(
     shape = i.graph.values[x].shape
     rows, t = _rows(i, x), i.name(target)
     if i.graph.values[t].dtype == "float32" and i.is_whole(target):
-        raise DeployError(
-            "numbers of classes that are computed of floats; take argmax, or let them come with "
-            "the target"
-        )
+        if weight is not None or ignore != DEFAULT_IGNORED:
+            raise DeployError(
+                "numbers of classes that are computed, with weights or an ignore_index; let them "
+                "come with the target as they are"
+            )
+        return _of_moved_classes(i, rows, t, reduction, smoothing, shape)
     count, classes = i.graph.values[rows].shape
     weights = _weights(i, weight, classes)
     if i.graph.values[t].dtype == "float32":
@@ -121,6 +124,24 @@ def _entropy(
     if reduction != MEAN or ignored is None:
         return _soft(i, rows, soft, reduction, shape)
     return _over_shares(i, _soft(i, rows, soft, SUM, shape), t, weights, ignored)
+
+
+def _of_moved_classes(
+    i: Importer, rows: str, t: str, reduction: int, smoothing: float, shape: tuple[int, ...]
+) -> str:
+    """Of classes that are floats without a fraction; other numbers than classes are ignored."""
+    count, classes = i.graph.values[rows].shape
+    ones = ones_at(i, Known(i, i.graph.reshaped(t, (count,))), classes)
+    there = reduced(i, ones, 1, True, "sum")
+    soft = i.scaled(ones, 1 - smoothing)
+    if smoothing:
+        soft = i.node("add", {"a": soft, "b": i.scaled(there, smoothing / classes)})["y"]
+    if reduction != MEAN:
+        return _soft(i, rows, soft, reduction, shape)
+    total = _soft(i, rows, soft, SUM, shape)
+    return i.node("divide", {"a": total, "b": i.graph.stop(reduced(i, there, None, False, "sum"))})[
+        "y"
+    ]
 
 
 def _of_examples(i: Importer, each: str, shape: tuple[int, ...]) -> str:

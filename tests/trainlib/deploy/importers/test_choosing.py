@@ -160,13 +160,25 @@ def test_numbers_of_classes_are_compared_and_computed_with():
 
 
 def test_classes_that_are_computed_are_targets():
-    """Of the largest output, as pseudo labels are; of rounded floats they are refused."""
+    """Of the largest output, as pseudo labels are; in another order, as mixup has them; rounded."""
     torch.manual_seed(1)
     x, t = torch.randn(6, 5), torch.rand(6) * 3
     check(nn.Linear(5, 4), lambda y, t: F.cross_entropy(y, y.argmax(1)) * t.sum(), x, t)
-    message = "numbers of classes that are computed of floats; take argmax, or let them come with"
+    check(nn.Linear(5, 4), lambda y, t: F.cross_entropy(y, t.long(), label_smoothing=0.1), x, t)
+
+    def mixed(y, t):
+        both = torch.cat((t, t.roll(1)))
+        return 0.3 * F.cross_entropy(y, t.flip(0)) + F.cross_entropy(y.repeat(2, 1), both)
+
+    classes = torch.tensor([1, 3, -100, 0, 2, 2])
+    check(nn.Linear(5, 4), mixed, x, classes)
+    sums = lambda y, t: F.cross_entropy(y, t.roll(1), reduction="sum", label_smoothing=0.2)  # noqa: E731
+    check(nn.Linear(5, 4), sums, x, classes)
+    message = "numbers of classes that are computed, with weights or an ignore_index"
     with pytest.raises(DeployError, match=message):
-        graph_of(nn.Linear(5, 4), lambda y, t: F.cross_entropy(y, t.long()), x, t)
+        graph_of(
+            nn.Linear(5, 4), lambda y, t: F.cross_entropy(y, t.flip(0), torch.ones(4)), x, classes
+        )
 
 
 def test_a_place_that_is_written_to_twice_is_refused():
