@@ -78,8 +78,7 @@ def _transposed(
     g, shape, kernel = i.graph, i.shape(x), i.shape(weight)
     x, weight = i.name(x), i.name(weight)
     is_line = len(kernel) == 3
-    if len(shape) != len(kernel):
-        raise DeployError(f"an input of {list(shape)}; it takes a batch of them: unsqueeze(0)")
+    check_batch(shape, kernel)
     if is_line:
         x = g.reshaped(x, (*shape[:2], 1, shape[2]))
         weight = g.reshaped(weight, (*kernel[:2], 1, kernel[2]))
