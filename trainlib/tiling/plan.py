@@ -190,7 +190,7 @@ class Plan:
         """Tensors that have more than one buffer."""
         return [name for name, slots in self.slots.items() if slots > 1]
 
-    @property
+    @cached_property
     def issuers(self) -> int:
         """Cores that start copies; not all, unless there is but one. No more than let the one that
         has most have as few, but one for each that is long: what follows it on a core waits.
